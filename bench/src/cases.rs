@@ -45,10 +45,9 @@ pub enum Shape {
     Counted,
     /// A gate whose rules have a limiter per key.
     Gate,
-    /// A limiter per key in a table that may hold no more than [`Case::keys`].
-    TableAtCap,
-    /// The same, its memory looked at while it is filled.
-    TableOnTheWay,
+    /// A limiter per key in a table that may hold no more than [`Case::keys`], whose memory is looked at while it is
+    /// filled.
+    Table,
     /// A service in a layer that limits each peer.
     Layer,
 }
@@ -56,9 +55,9 @@ pub enum Shape {
 /// The decisions that a case expects; anything else ends the run with an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// Every one allowed.
+    /// All are allowed.
     Allowed,
-    /// Every one denied.
+    /// All are denied.
     Denied,
     /// Some of either.
     Either,
@@ -87,14 +86,6 @@ pub struct Case {
     pub expect: Expect,
 }
 
-impl Case {
-    /// Returns whether bytes per key mean anything here: a table of one key is nothing but its beginnings.
-    pub fn has_bytes_per_key(&self) -> bool {
-        self.keys > 1
-            && matches!(self.shape, Shape::Keyed | Shape::TableAtCap | Shape::TableOnTheWay)
-    }
-}
-
 const ONE: Case = Case {
     group: "one limiter",
     name: "one limiter, allow",
@@ -113,12 +104,8 @@ const KEYED: Case = Case { group: "keyed", base: "governor/String", shape: Shape
 pub const MILLION: Case = Case { name: "1000000 keys", keys: 1_000_000, ..KEYED };
 
 /// A million keys in a table that may hold no more, all in use.
-pub const ON_THE_WAY: Case = Case {
-    group: "memory",
-    name: "bytes per key, on the way",
-    shape: Shape::TableOnTheWay,
-    ..MILLION
-};
+pub const TABLE: Case =
+    Case { group: "memory", name: "bytes per key", shape: Shape::Table, ..MILLION };
 
 const WINDOW: Case = Case {
     group: "windows",
@@ -186,8 +173,6 @@ pub const ALL: &[Case] = &[
     GATE,
     COUNTED,
     Case { name: "counting a decision, 2 threads", threads: 2, ..COUNTED },
-    ON_THE_WAY,
-    Case { name: "bytes per key, table at its cap", shape: Shape::TableAtCap, ..ON_THE_WAY },
 ];
 
 #[cfg(test)]

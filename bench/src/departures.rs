@@ -5,21 +5,21 @@
 //! handed out before its slot, so no error is below zero.
 
 use crate::cores;
-use crate::pauses::least_above;
-use crate::report;
-use serde::Serialize;
+use crate::harness::{Case, Entry, Sample, least_above};
+use crate::table::{Column, median_of};
 use std::hint::spin_loop;
-use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Park, Refusal, Shaper, Spec, SystemClock, Timer, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 
-/// The name of the group.
-pub const GROUP: &str = "shaper";
-
-const HEADINGS: [&str; 5] = ["subject", "items", "late, median us", "p99 us", "most us"];
+const COLUMNS: &[Column] = &[
+    median_of("items", "items", 0),
+    median_of("us_median", "late, median us", 0),
+    median_of("us_p99", "p99 us", 0),
+    median_of("us_most", "most us", 0),
+];
 
 /// The largest number of items that wait in line.
 const CAPACITY: u64 = 100;
@@ -33,7 +33,7 @@ struct Load {
     busy: bool,
 }
 
-const LOADS: [Load; 3] = [
+static LOADS: [Load; 3] = [
     Load { name: "1000 per second", per_second: 1_000, items: 2_000, busy: false },
     Load { name: "10000 per second", per_second: 10_000, items: 20_000, busy: false },
     Load { name: "1000 per second, all cores busy", per_second: 1_000, items: 2_000, busy: true },
@@ -49,49 +49,26 @@ const SUBJECTS: [(&str, Measure); 4] = [
     ("floor/park_until, thread", moments_by_thread),
 ];
 
-/// One line of `--json`, and one row of a table.
-#[derive(Serialize)]
-struct Line {
-    group: &'static str,
-    case: &'static str,
-    subject: &'static str,
-    items: usize,
-    us_median: u32,
-    us_p99: u32,
-    us_most: u32,
-}
-
-/// Measures and prints the `wanted` parts of each load; returns the number of lines.
-///
-/// # Errors
-/// When something cannot be built or printed.
-pub fn run(wanted: impl Fn(&str, &str) -> bool, json: bool) -> Result<usize, String> {
-    let mut measured = 0;
-    for load in &LOADS {
-        let subjects = SUBJECTS.iter().filter(|(subject, _)| wanted(load.name, subject));
-        let lines: Result<Vec<Line>, String> =
-            subjects.map(|(subject, measure)| load.line(subject, *measure)).collect();
-        let lines = lines?;
-        measured += lines.len();
-        print(load, &lines, json).map_err(|problem| format!("cannot print: {problem}"))?;
-    }
-    Ok(measured)
+/// The lateness of each subject under each load.
+pub fn cases() -> impl Iterator<Item = Case> {
+    LOADS.iter().map(|load| {
+        let subjects =
+            SUBJECTS.iter().map(|(name, measure)| Entry::each(*name, |_| load.lateness(*measure)));
+        Case::once(format!("shaper/{}", load.name), COLUMNS, subjects.collect())
+    })
 }
 
 impl Load {
-    fn line(&self, subject: &'static str, measure: Measure) -> Result<Line, String> {
+    fn lateness(&self, measure: Measure) -> Result<Sample, String> {
         let mut late =
-            if self.busy { beside_busy_threads(|| measure(self)) } else { measure(self) }?;
+            if self.busy { next_to_busy_threads(|| measure(self)) } else { measure(self) }?;
         late.sort_unstable();
-        Ok(Line {
-            group: GROUP,
-            case: self.name,
-            subject,
-            items: late.len(),
-            us_median: least_above(&late, 0.5),
-            us_p99: least_above(&late, 0.99),
-            us_most: late.last().copied().unwrap_or_default(),
-        })
+        Ok(vec![
+            ("items", late.len() as f64),
+            ("us_median", least_above(&late, 0.5)),
+            ("us_p99", least_above(&late, 0.99)),
+            ("us_most", least_above(&late, 1.0)),
+        ])
     }
 
     fn shaper(&self, clock: SystemClock) -> Result<Shaper<(), SystemClock>, String> {
@@ -186,7 +163,7 @@ fn produce(shaper: &Shaper<(), SystemClock>, items: u64) -> Result<(), String> {
 }
 
 /// Does `work` while a thread for each core runs without a pause.
-fn beside_busy_threads<T>(work: impl FnOnce() -> T) -> T {
+fn next_to_busy_threads<T>(work: impl FnOnce() -> T) -> T {
     let done = AtomicBool::new(false);
     let run = || {
         while !done.load(Relaxed) {
@@ -203,24 +180,6 @@ fn beside_busy_threads<T>(work: impl FnOnce() -> T) -> T {
     })
 }
 
-fn print(load: &Load, lines: &[Line], json: bool) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if json {
-        return lines.iter().try_for_each(|line| writeln!(out, "{}", serde_json::to_string(line)?));
-    }
-    if lines.is_empty() {
-        return Ok(());
-    }
-    let rows = lines.iter().map(row);
-    let table = report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows);
-    writeln!(out, "\n{GROUP}: {}\n{table}", load.name)
-}
-
-fn row(line: &Line) -> Vec<String> {
-    let values = [line.us_median, line.us_p99, line.us_most].map(|us| us.to_string());
-    [line.subject.to_owned(), line.items.to_string()].into_iter().chain(values).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -232,6 +191,6 @@ mod tests {
             assert_eq!(measure(&load).unwrap().len(), 50, "{subject}");
         }
         let busy = Load { busy: true, ..load };
-        assert_eq!(busy.line("thread", line_by_thread).unwrap().items, 50);
+        assert_eq!(busy.lateness(line_by_thread).unwrap()[0], ("items", 50.0));
     }
 }

@@ -1,67 +1,60 @@
-//! Fills a table key by key, and measures the heap on the way.
+//! The command `growth`: fills a table key by key, and measures the heap on the way.
 
-use crate::cases::{Case, ON_THE_WAY, Shape};
+use crate::cases::TABLE;
+use crate::harness::{Case, Entry, Options, Sample};
 use crate::heap;
 use crate::pace::Pace;
-use crate::report;
 use crate::subjects::{self, Candidate, Subject};
+use crate::table::{Column, median_of};
 use crate::workload::Ask;
 
 /// Keys filled in per call.
 const CHUNK: u64 = 1_000;
 /// The number of looks at the heap until the last key is in.
 const LOOKS: u64 = 100;
-/// The looks that the command shows, by the number of the key.
-const SHOWN: [u64; 5] = [10_000, 100_000, 250_000, 500_000, 1_000_000];
+/// The looks that are shown, by the number of the key.
+const SHOWN: [(u64, &str); 5] = [
+    (10_000, "at_10000"),
+    (100_000, "at_100000"),
+    (250_000, "at_250000"),
+    (500_000, "at_500000"),
+    (1_000_000, "at_1000000"),
+];
+const COLUMNS: &[Column] = &[
+    median_of("at_10000", "10000 keys", 1),
+    median_of("at_100000", "100000 keys", 1),
+    median_of("at_250000", "250000 keys", 1),
+    median_of("at_500000", "500000 keys", 1),
+    median_of("at_1000000", "1000000 keys", 1),
+    median_of("most", "most", 1),
+];
 
-/// The heap when this many keys were in.
-#[derive(Clone, Copy)]
-struct Look {
-    keys: u64,
-    bytes: i64,
+/// Bytes per key at some points on the way, and their maximum.
+pub fn cases(_: &Options) -> Vec<Case> {
+    let subjects = subjects::offers(&TABLE)
+        .into_iter()
+        .map(|candidate| Entry::each(candidate.name, move |_| Ok(looks(&candidate))));
+    vec![Case::once(TABLE.name, COLUMNS, subjects.collect())]
 }
 
-impl Look {
-    fn bytes_per_key(self) -> f64 {
-        self.bytes as f64 / self.keys as f64
-    }
-}
-
-/// Builds a candidate and asks each key of the case once, so that the timing meets known keys only; returns its bytes
-/// per key, at the end or their maximum on the way, as the case wants.
-pub fn filled(candidate: &Candidate, case: &Case) -> (Box<dyn Subject>, f64) {
-    let (subject, looks) = watched(candidate, case.keys);
-    let mut per_key = looks.iter().map(|look| look.bytes_per_key());
-    let bytes = match case.shape {
-        Shape::TableOnTheWay => per_key.fold(0.0, f64::max),
-        _ => per_key.next_back().unwrap_or_default(),
-    };
-    (subject, bytes)
-}
-
-/// Prints bytes per key at some points on the way, and their maximum.
-///
-/// # Errors
-/// None; it answers as every command does.
-pub fn run() -> Result<(), String> {
-    let candidates = subjects::offers(&ON_THE_WAY);
-    let rows = candidates.iter().map(|candidate| {
-        let (_, looks) = watched(candidate, ON_THE_WAY.keys);
-        let most = looks.iter().map(|look| look.bytes_per_key()).fold(0.0, f64::max);
-        let shown = looks.iter().filter(|look| SHOWN.contains(&look.keys));
-        let values = shown.map(|look| look.bytes_per_key()).chain([most]);
-        let values = values.map(|bytes| format!("{bytes:.1}"));
-        std::iter::once(candidate.name.to_owned()).chain(values).collect()
+fn looks(candidate: &Candidate) -> Sample {
+    let (_, looks) = watched(candidate, TABLE.keys);
+    let shown = looks.iter().filter_map(|(keys, bytes)| {
+        let (_, name) = SHOWN.iter().find(|(shown, _)| shown == keys)?;
+        Some((*name, *bytes))
     });
-    let headings = ["bytes per key at".to_owned()].into_iter();
-    let headings = headings.chain(SHOWN.map(|keys| format!("{keys} keys")));
-    let table = report::ruled(headings.chain(["most".to_owned()]).collect(), rows);
-    println!("\n{table}");
-    Ok(())
+    let most = looks.iter().map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+    shown.chain([("most", most)]).collect()
 }
 
-/// A candidate, filled, with a look at the heap after each hundredth of the keys.
-fn watched(candidate: &Candidate, keys: u64) -> (Box<dyn Subject>, Vec<Look>) {
+/// Builds a candidate and asks each key once, so that a timing meets known keys only; returns its bytes per key as well.
+pub fn filled(candidate: &Candidate, keys: u64) -> (Box<dyn Subject>, f64) {
+    let (subject, looks) = watched(candidate, keys);
+    (subject, looks.last().map_or(0.0, |(_, bytes)| *bytes))
+}
+
+/// A candidate, filled, with the bytes per key after each hundredth of the keys.
+fn watched(candidate: &Candidate, keys: u64) -> (Box<dyn Subject>, Vec<(u64, f64)>) {
     let mut looks = Vec::with_capacity(LOOKS as usize + 1);
     let (subject, _) = heap::grown_by(|| {
         let subject = candidate.build();
@@ -69,7 +62,7 @@ fn watched(candidate: &Candidate, keys: u64) -> (Box<dyn Subject>, Vec<Look>) {
         for from in (0..keys).step_by(stretch as usize) {
             let until = keys.min(from + stretch);
             fill(&*subject, from, until);
-            looks.push(Look { keys: until, bytes: heap::growth() });
+            looks.push((until, heap::growth() as f64 / until as f64));
         }
         subject
     });
@@ -109,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_points_that_are_shown_are_looked_at() {
-        let stretch = ON_THE_WAY.keys / LOOKS;
-        assert!(SHOWN.iter().all(|keys| keys % stretch == 0 && *keys <= ON_THE_WAY.keys));
+        let stretch = TABLE.keys / LOOKS;
+        assert!(SHOWN.iter().all(|(keys, _)| keys % stretch == 0 && *keys <= TABLE.keys));
     }
 }

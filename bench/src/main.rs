@@ -7,6 +7,7 @@ mod cores;
 mod departures;
 mod flood;
 mod growth;
+mod harness;
 mod heap;
 mod host;
 mod in_process;
@@ -18,17 +19,16 @@ mod pauses;
 mod process;
 mod programs;
 mod redis_server;
-mod redis_store;
-mod report;
 mod resp;
-mod rounds;
 mod scale;
 mod server;
-mod stalls;
+mod store;
 mod subjects;
+mod table;
 mod workload;
 
 use clap::{Parser, Subcommand};
+use harness::{Case, Options};
 use std::process::ExitCode;
 
 /// Benchmarks of Tidegate next to its peers and its floors.
@@ -42,30 +42,28 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// CPU and wall time per decision and heap per key, in this process.
-    InProcess(in_process::InProcess),
+    InProcess(Options),
     /// The longest single decision while a table grows to a million keys.
-    Pauses(pauses::Pauses),
+    Pauses(Options),
     /// Heap per key while a table with room for a million keys is filled.
-    Growth,
+    Growth(Options),
     /// Ten million hostile keys through a table with room for one million.
-    Flood(flood::Flood),
+    Flood(Options),
     /// CPU of a Redis, decisions per second and latency, of decisions in the shared store.
-    Redis(redis_store::Redis),
+    Redis(Options),
     /// A request through the tower layer: time, instructions and allocations next to tower_governor, and CPU in axum.
-    Layer(layer::Layer),
+    Layer(Options),
     /// Decisions per second, CPU, memory and latency of the server's listeners.
-    Server(server::Server),
-    /// A scrape of the server's metrics: its CPU time, and the longest decision next to it.
-    Scrape(server::Scrape),
+    Server(Options),
+    /// A scrape of the server's metrics: its CPU time, and the longest decision during it.
+    Scrape(Options),
     /// Memory of a server with many rules, as it starts and when each rule has decided once.
-    Rules(server::Rules),
+    Rules(Options),
     /// More load than a shared store decides in time: units over the limits, and the latency of well-behaved callers.
-    Overload(overload::Overload),
+    Overload(Options),
     /// One hot key, refused callers, distinct keys, several nodes and primaries: decisions per second, round trips, and
     /// CPU of the store and of who asks it.
-    Scale(scale::Scale),
-    /// Time that the machine itself takes away, as gaps in a loop that only reads the clock.
-    Stalls(stalls::Stalls),
+    Scale(Options),
     /// One `recv` and one `send` for each request; `server` starts it.
     #[command(hide = true)]
     Floor(server::floor::Floor),
@@ -82,18 +80,17 @@ enum Command {
 fn main() -> ExitCode {
     warn_if_unoptimised();
     let done = match Cli::parse().command {
-        Command::InProcess(wanted) => in_process::run(&wanted),
-        Command::Pauses(wanted) => pauses::run(&wanted),
-        Command::Growth => growth::run(),
-        Command::Flood(wanted) => flood::run(&wanted),
-        Command::Redis(wanted) => redis_store::run(&wanted),
-        Command::Layer(wanted) => layer::run(&wanted),
-        Command::Server(wanted) => server::run(&wanted),
-        Command::Scrape(wanted) => wanted.run(),
-        Command::Rules(wanted) => wanted.run(),
-        Command::Overload(wanted) => overload::run(&wanted),
-        Command::Scale(wanted) => scale::run(&wanted),
-        Command::Stalls(wanted) => stalls::run(&wanted),
+        Command::InProcess(options) => run(options, in_process::cases),
+        Command::Pauses(options) => run(options, pauses::cases),
+        Command::Growth(options) => run(options, growth::cases),
+        Command::Flood(options) => run(options, flood::cases),
+        Command::Redis(options) => run(options, store::cases),
+        Command::Layer(options) => run(options, layer::cases),
+        Command::Server(options) => run(options, server::cases),
+        Command::Scrape(options) => run(options, server::rules::scrapes),
+        Command::Rules(options) => run(options, server::rules::memory),
+        Command::Overload(options) => run(options, overload::cases),
+        Command::Scale(options) => run(options, scale::cases),
         Command::Floor(wanted) => server::floor::run(&wanted),
         Command::Calls(wanted) => calls::run(&wanted),
         Command::LayerHello(wanted) => layer::hello(&wanted),
@@ -106,6 +103,12 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Measures the cases of a command. Its options live as long as the program.
+fn run(options: Options, cases: fn(&'static Options) -> Vec<Case>) -> Result<(), String> {
+    let options: &'static Options = Box::leak(Box::new(options));
+    harness::run(options, cases(options))
 }
 
 fn warn_if_unoptimised() {

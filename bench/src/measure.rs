@@ -1,129 +1,117 @@
-//! Times the subjects of a case against each other: in rounds, all of them in each round.
+//! Times a limiter in this process: batches of decisions, of about the same length.
 
-use crate::cases::{Case, Expect};
+use crate::calls;
+use crate::cases::{Case, Expect, Shape};
 use crate::clock::{Reading, Span};
 use crate::cores;
 use crate::growth;
+use crate::harness::{self, Asked, Sample};
 use crate::pace::Pace;
 use crate::subjects::{Candidate, Subject};
-use crate::workload::Ask;
+use crate::table::{Column, median_of, ratio_of, spread_of};
+use crate::workload::{self, Ask};
+use std::cell::OnceCell;
+use std::rc::Rc;
 use std::sync::Barrier;
 use std::time::Duration;
 
-/// The time for which one batch of one subject in one round lasts, about.
-const BATCH: Duration = Duration::from_millis(30);
-/// A batch this long is enough to foresee how many decisions fill [`BATCH`].
+/// A batch this long is enough to foresee how many decisions fill a longer batch.
 const PROBE: Duration = Duration::from_millis(3);
 /// A tenth of a batch is decided before it is timed: the caches still hold the previous subject.
 const WARM_UP_SHARE: u64 = 10;
 
-/// The figures of one subject in one case.
-pub struct Measured {
-    /// The subject's name.
-    pub subject: &'static str,
-    /// CPU nanoseconds per decision, of all threads together; one per round, sorted.
-    pub cpu_ns: Vec<f64>,
-    /// Wall nanoseconds per decision, over the decisions of all threads; one per round, sorted.
-    pub wall_ns: Vec<f64>,
-    /// Heap per key, where the case has keys; its maximum on the way if the case asks for that.
-    pub bytes_per_key: Option<f64>,
-}
+/// Subjects are compared by CPU time, which other processes disturb least.
+const COLUMNS: &[Column] = &[
+    median_of("ns_cpu", "cpu ns", 1),
+    median_of("ns_wall", "wall ns", 1),
+    spread_of("ns_cpu", "cpu, least to most", 1),
+    ratio_of("ns_cpu", "cpu, of the base"),
+    median_of("bytes_per_key", "bytes/key", 0),
+];
+/// Threads are compared by wall time, because the waits for each other are the point.
+const OF_THREADS: &[Column] = &[
+    median_of("ns_cpu", "cpu ns", 1),
+    median_of("ns_wall", "wall ns", 1),
+    spread_of("ns_wall", "wall, least to most", 1),
+    ratio_of("ns_wall", "wall, of the base"),
+];
+/// Layers are compared by instructions.
+const OF_LAYERS: &[Column] = &[
+    median_of("ns_cpu", "cpu ns", 0),
+    spread_of("ns_cpu", "cpu ns, least to most", 0),
+    median_of("instructions", "instructions", 0),
+    median_of("allocations", "allocations", 1),
+    ratio_of("instructions", "instructions, of the base"),
+];
 
-/// The middle one of a sorted list; the upper one of two.
-pub fn median(sorted: &[f64]) -> f64 {
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// The timing of a case.
-#[derive(Clone, Copy)]
-pub struct Timing {
-    /// The number of times that each subject is timed.
-    pub rounds: usize,
-    /// The separation of decisions.
-    pub pace: Pace,
-}
-
-/// Builds and fills all `candidates`, then times them over `asks`. `step` is told which candidate is next.
-///
-/// # Errors
-/// When a subject decides otherwise than the case expects: then its time means nothing.
-pub fn case(
-    case: &Case,
-    candidates: &[Candidate],
-    asks: &[Ask],
-    timing: Timing,
-    step: impl Fn(&str),
-) -> Result<Vec<Measured>, String> {
-    let mut runners = Vec::new();
-    for candidate in candidates {
-        step(candidate.name);
-        runners.push(Runner::prepare(case, candidate, asks, timing.pace)?);
+/// Makes a case of the harness of the candidates. All of them are asked in the same order of keys.
+pub fn case(case: &'static Case, candidates: Vec<Candidate>, pace: Pace) -> harness::Case {
+    let asks = Rc::new(OnceCell::new());
+    let subjects = candidates.into_iter().map(|candidate| {
+        let asks = Rc::clone(&asks);
+        harness::Entry::new(candidate.name, move || {
+            let asks = asks.get_or_init(|| Rc::from(workload::sequence(case.keys, case.order)));
+            Runner::prepare(case, candidate, Rc::clone(asks), pace)
+        })
+    });
+    let columns = match case.threads {
+        _ if case.shape == Shape::Layer => OF_LAYERS,
+        1 => COLUMNS,
+        _ => OF_THREADS,
+    };
+    harness::Case {
+        name: format!("{}/{}", case.group, case.name),
+        base: case.base,
+        columns,
+        rounds: 9,
+        length: Duration::from_millis(30),
+        subjects: subjects.collect(),
     }
-    for round in 0..timing.rounds {
-        for place in 0..runners.len() {
-            let turn = (round + place) % runners.len();
-            step(runners[turn].values.subject);
-            runners[turn].round()?;
-        }
-    }
-    Ok(runners.into_iter().map(Runner::finish).collect())
 }
 
-/// One subject on its way through the rounds.
-struct Runner<'a> {
-    case: &'a Case,
+/// A limiter that knows every key of its case.
+struct Runner {
+    case: &'static Case,
+    candidate: Candidate,
     subject: Box<dyn Subject>,
-    asks: &'a [Ask],
+    asks: Rc<[Ask]>,
     pace: Pace,
     at: usize,
-    batch: u64,
-    values: Measured,
+    /// Decisions in a nanosecond, on one thread.
+    rate: f64,
+    bytes_per_key: f64,
 }
 
-impl<'a> Runner<'a> {
+impl Runner {
     fn prepare(
-        case: &'a Case,
-        candidate: &Candidate,
-        asks: &'a [Ask],
+        case: &'static Case,
+        candidate: Candidate,
+        asks: Rc<[Ask]>,
         pace: Pace,
     ) -> Result<Self, String> {
-        let (subject, bytes) = growth::filled(candidate, case);
-        let values = Measured {
-            subject: candidate.name,
-            cpu_ns: Vec::new(),
-            wall_ns: Vec::new(),
-            bytes_per_key: case.has_bytes_per_key().then_some(bytes),
-        };
-        let mut runner = Self { case, subject, asks, pace, at: 0, batch: 64, values };
-        runner.find_batch()?;
+        let (subject, bytes_per_key) = growth::filled(&candidate, case.keys);
+        let (at, rate) = (0, 0.0);
+        let mut runner = Self { case, candidate, subject, asks, pace, at, rate, bytes_per_key };
+        runner.find_rate()?;
         Ok(runner)
     }
 
     /// Doubles the batch until it lasts long enough to foresee the right size.
-    fn find_batch(&mut self) -> Result<(), String> {
-        loop {
-            let wall = self.decide(self.batch)?.wall();
+    fn find_rate(&mut self) -> Result<(), String> {
+        let mut batch: u64 = 64;
+        while self.rate == 0.0 {
+            let wall = self.decide(batch)?.wall();
             if wall >= PROBE {
-                let scale = BATCH.as_secs_f64() / wall.as_secs_f64();
-                self.batch = ((self.batch as f64 * scale) as u64).max(1);
-                return Ok(());
+                self.rate = batch as f64 / wall.as_nanos() as f64;
             }
-            self.batch = self.batch.saturating_mul(2);
+            batch = batch.saturating_mul(2);
         }
-    }
-
-    fn round(&mut self) -> Result<(), String> {
-        self.decide(self.batch / WARM_UP_SHARE + 1)?;
-        let span = self.decide(self.batch)?;
-        let decisions = (self.batch * self.case.threads as u64) as f64;
-        self.values.cpu_ns.push(span.cpu.as_secs_f64() * 1e9 / decisions);
-        self.values.wall_ns.push(span.wall().as_secs_f64() * 1e9 / decisions);
         Ok(())
     }
 
     /// `count` decisions on each thread of the case, timed and checked.
     fn decide(&mut self, count: u64) -> Result<Span, String> {
-        let walk = Walk { asks: self.asks, at: self.at, count, pace: self.pace };
+        let walk = Walk { asks: &self.asks, at: self.at, count, pace: self.pace };
         let (span, allowed) = match self.case.threads {
             1 => timed(&*self.subject, walk),
             threads => timed_on(threads, &*self.subject, walk),
@@ -139,17 +127,32 @@ impl<'a> Runner<'a> {
             Expect::Denied => allowed == 0,
             Expect::Either => true,
         };
-        let Case { name, expect, .. } = self.case;
-        let subject = self.values.subject;
-        as_expected.then_some(()).ok_or_else(|| {
-            format!("{subject} allowed {allowed} of {asked} in `{name}`, which expects {expect:?}")
-        })
+        let expect = self.case.expect;
+        as_expected
+            .then_some(())
+            .ok_or_else(|| format!("allowed {allowed} of {asked}, and its case expects {expect:?}"))
+    }
+}
+
+impl Asked for Runner {
+    fn sample(&mut self, length: Duration) -> Result<Sample, String> {
+        let batch = ((self.rate * length.as_nanos() as f64) as u64).max(1);
+        self.decide(batch / WARM_UP_SHARE + 1)?;
+        let span = self.decide(batch)?;
+        let decisions = (batch * self.case.threads as u64) as f64;
+        let of_one = |time: Duration| time.as_secs_f64() * 1e9 / decisions;
+        Ok(vec![("ns_cpu", of_one(span.cpu)), ("ns_wall", of_one(span.wall()))])
     }
 
-    fn finish(mut self) -> Measured {
-        self.values.cpu_ns.sort_unstable_by(f64::total_cmp);
-        self.values.wall_ns.sort_unstable_by(f64::total_cmp);
-        self.values
+    fn finish(&mut self) -> Result<Sample, String> {
+        if self.case.shape == Shape::Layer {
+            let allocations = ("allocations", calls::allocations(&self.candidate, self.case));
+            let instructions = calls::instructions(&self.candidate, self.case)?;
+            let instructions = instructions.map(|count| ("instructions", count));
+            return Ok(std::iter::once(allocations).chain(instructions).collect());
+        }
+        let is_table = self.case.shape == Shape::Keyed && self.case.keys > 1;
+        Ok(is_table.then_some(("bytes_per_key", self.bytes_per_key)).into_iter().collect())
     }
 }
 
@@ -240,12 +243,5 @@ mod tests {
         let (_, allowed) =
             timed_on(2, &sum, Walk { asks: &asks, at: 0, count: 50, pace: Pace::Apart });
         assert_eq!((allowed, sum.0.load(Relaxed)), (100, 100));
-    }
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[1.0, 2.0, 9.0]), 2.0);
-        assert_eq!(median(&[1.0, 2.0, 3.0, 9.0]), 3.0);
-        assert!(median(&[]).is_nan());
     }
 }

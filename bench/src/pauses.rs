@@ -7,67 +7,44 @@
 
 use crate::cases::MILLION;
 use crate::clock::Reading;
-use crate::measure::median;
-use crate::report;
+use crate::harness::{Case, Entry, Options, Sample, least_above};
 use crate::subjects::{self, Candidate};
+use crate::table::{Column, least_of, median_of};
 use crate::workload::Ask;
-use clap::Args;
 use std::hint::black_box;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// The tables that are watched while they grow; the flat array does not grow, so its pauses are the system's.
 const SUBJECTS: [&str; 4] =
     ["floor/flat array", "tidegate/token_bucket", "tidegate/sliding_window", "governor/String"];
-const HEADINGS: [&str; 6] = [
-    "ns per decision",
-    "median",
-    "p99.9",
-    "longest, wall, least round",
-    "longest, CPU, median round",
-    "longest, CPU, least round",
+const COLUMNS: &[Column] = &[
+    median_of("ns_median", "median", 0),
+    median_of("ns_p99_9", "p99.9", 0),
+    least_of("ns_longest", "longest, wall, least round", 0),
+    median_of("ns_longest_cpu", "longest, CPU, median round", 0),
+    least_of("ns_longest_cpu", "longest, CPU, least round", 0),
 ];
 
-/// The options of this command.
-#[derive(Args)]
-pub struct Pauses {
-    /// Times that each table is filled again.
-    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
-    rounds: u32,
-}
-
-/// The time to fill a table once, in nanoseconds per decision.
-#[derive(Clone, Copy)]
-struct Filling {
-    median: u32,
-    p99_9: u32,
-    longest: u32,
-    longest_cpu: u32,
-}
-
-/// Measures and prints.
-///
-/// # Errors
-/// None; it answers as every command does.
-pub fn run(wanted: &Pauses) -> Result<(), String> {
+/// The tables that grow.
+pub fn cases(_: &Options) -> Vec<Case> {
     let mut candidates = subjects::offers(&MILLION);
     candidates.retain(|candidate| SUBJECTS.contains(&candidate.name));
-    let asks: Vec<Ask> = (0..MILLION.keys).map(Ask::of).collect();
-    let mut times = vec![0; asks.len()];
-    let mut fillings = vec![Vec::new(); candidates.len()];
-    for _ in 0..wanted.rounds {
-        for (candidate, fillings) in candidates.iter().zip(&mut fillings) {
-            fillings.push(filling(candidate, &asks, &mut times));
-        }
-    }
-    let rows = candidates.iter().zip(&fillings).map(|(one, fillings)| row(one.name, fillings));
-    println!("\n{}", report::ruled(HEADINGS.map(str::to_owned).to_vec(), rows));
-    Ok(())
+    let asks: Rc<[Ask]> = (0..MILLION.keys).map(Ask::of).collect();
+    let subjects = candidates.into_iter().map(|candidate| {
+        let asks = Rc::clone(&asks);
+        Entry::each(candidate.name, move |_| Ok(filling(&candidate, &asks)))
+    });
+    let case = Case::once("ns per decision", COLUMNS, subjects.collect());
+    vec![Case { rounds: 9, ..case }]
 }
 
-fn filling(candidate: &Candidate, asks: &[Ask], times: &mut [u32]) -> Filling {
+/// Fills a table once.
+fn filling(candidate: &Candidate, asks: &[Ask]) -> Sample {
     let subject = candidate.build();
     let mut longest_cpu = 0;
-    for (ask, time) in asks.iter().zip(times.iter_mut()) {
+    let mut times = vec![0; asks.len()];
+    for (ask, time) in asks.iter().zip(&mut times) {
         let began = Reading::now();
         black_box(subject.decide(black_box(ask)));
         let span = began.until_now();
@@ -75,41 +52,16 @@ fn filling(candidate: &Candidate, asks: &[Ask], times: &mut [u32]) -> Filling {
         longest_cpu = longest_cpu.max(nanos(span.cpu));
     }
     times.sort_unstable();
-    Filling {
-        median: least_above(times, 0.5),
-        p99_9: least_above(times, 0.999),
-        longest: times.last().copied().unwrap_or_default(),
-        longest_cpu,
-    }
+    vec![
+        ("ns_median", least_above(&times, 0.5)),
+        ("ns_p99_9", least_above(&times, 0.999)),
+        ("ns_longest", least_above(&times, 1.0)),
+        ("ns_longest_cpu", longest_cpu.into()),
+    ]
 }
 
 fn nanos(time: Duration) -> u32 {
     u32::try_from(time.as_nanos()).unwrap_or(u32::MAX)
-}
-
-/// The least of the sorted times that is not below a share of them.
-pub fn least_above(times: &[u32], share: f64) -> u32 {
-    let place = (times.len() as f64 * share) as usize;
-    times.get(place.min(times.len() - 1)).copied().unwrap_or_default()
-}
-
-fn row(name: &str, fillings: &[Filling]) -> Vec<String> {
-    let sorted = |value: fn(&Filling) -> u32| {
-        let mut values: Vec<f64> = fillings.iter().map(|one| value(one).into()).collect();
-        values.sort_unstable_by(f64::total_cmp);
-        values
-    };
-    let longest_cpu = sorted(|one| one.longest_cpu);
-    let least = |sorted: &[f64]| sorted.first().copied().unwrap_or(f64::NAN);
-    let values = [
-        median(&sorted(|one| one.median)),
-        median(&sorted(|one| one.p99_9)),
-        least(&sorted(|one| one.longest)),
-        median(&longest_cpu),
-        least(&longest_cpu),
-    ];
-    let values = values.iter().map(|value| format!("{value:.0}"));
-    std::iter::once(name.to_owned()).chain(values).collect()
 }
 
 #[cfg(test)]
@@ -117,17 +69,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_are_taken_of_the_sorted_times() {
-        let times: Vec<u32> = (0..1_000).collect();
-        assert_eq!(least_above(&times, 0.5), 500);
-        assert_eq!(least_above(&times, 0.999), 999);
-        assert_eq!(least_above(&[7], 0.999_99), 7);
-    }
-
-    #[test]
     fn everyone_who_is_watched_exists() {
         let offered = subjects::offers(&MILLION);
         let known = |name: &str| offered.iter().any(|candidate| candidate.name == name);
         assert!(SUBJECTS.into_iter().all(known));
+    }
+
+    #[test]
+    fn the_longest_is_the_last_of_the_sorted_times() {
+        let candidate = subjects::offers(&MILLION).remove(0);
+        let asks: Vec<Ask> = (0..100).map(Ask::of).collect();
+        let values = filling(&candidate, &asks);
+        assert!(values[0].1 <= values[1].1 && values[1].1 <= values[2].1, "{values:?}");
     }
 }

@@ -12,7 +12,7 @@ pub fn cpu(pid: u32) -> Result<Duration, String> {
     family(pid).into_iter().map(own_cpu).sum()
 }
 
-/// The most memory that process `pid` and its children have had at once, each (`VmHWM`), in bytes.
+/// The largest memory that process `pid` and its children have had at once, each (`VmHWM`), in bytes.
 ///
 /// # Errors
 /// When there is no such process, or no `/proc`.

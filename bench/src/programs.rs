@@ -3,7 +3,7 @@
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// The time that a program may take until it listens.
@@ -86,14 +86,11 @@ pub fn output(command: &mut Command) -> Result<String, String> {
     let done = command.stdin(Stdio::null()).output();
     let done = done.map_err(|error| can_not_start(&name, &error))?;
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
-    match done.status.success() {
-        true => Ok(said),
-        false => Err(failed(&name, done.status, &said, &String::from_utf8_lossy(&done.stderr))),
+    if done.status.success() {
+        return Ok(said);
     }
-}
-
-fn failed(name: &str, status: ExitStatus, said: &str, complained: &str) -> String {
-    format!("{name} ended with {status}: {} {}", said.trim(), complained.trim())
+    let complained = String::from_utf8_lossy(&done.stderr);
+    Err(format!("{name} ended with {}: {} {}", done.status, said.trim(), complained.trim()))
 }
 
 /// A port of the loopback address on which no program listens.

@@ -4,12 +4,15 @@ use crate::process;
 use crate::programs::{self, Program};
 use crate::resp::Connection;
 use std::net::SocketAddr;
+use tempfile::TempDir;
 use tidegate::script::RedisReply;
 
 /// A server that runs until this is dropped.
 pub struct RedisServer {
     program: Program,
     at: SocketAddr,
+    /// Its own, because a node of a cluster keeps a file.
+    _folder: TempDir,
 }
 
 impl RedisServer {
@@ -28,11 +31,13 @@ impl RedisServer {
     pub fn start_with(more: &[&str]) -> Result<Self, String> {
         let at = programs::free_address()?;
         let port = at.port().to_string();
-        let arguments =
-            ["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"];
-        let arguments = arguments.into_iter().chain(more.iter().copied());
+        let folder = TempDir::new().map_err(|error| format!("no folder: {error}"))?;
+        let dir = folder.path().to_string_lossy().into_owned();
+        let arguments = ["--port", &port, "--bind", "127.0.0.1", "--dir", &dir];
+        let arguments = arguments.into_iter().chain(["--save", "", "--appendonly", "no"]);
+        let arguments = arguments.chain(more.iter().copied());
         let program = Program::start("redis-server", arguments)?.listening(at)?;
-        Ok(Self { program, at })
+        Ok(Self { program, at, _folder: folder })
     }
 
     /// Where it listens.

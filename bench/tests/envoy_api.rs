@@ -110,7 +110,7 @@ fn closure(name: &str, all: &HashMap<String, FileDescriptorProto>, found: &mut F
     if found.file.iter().any(|file| file.name() == name) {
         return;
     }
-    let mut file = all.get(name).unwrap_or_else(|| panic!("{name} is not there")).clone();
+    let mut file = all.get(name).unwrap().clone();
     file.dependency.iter().for_each(|needed| closure(needed, all, found));
     file.source_code_info = None;
     found.file.push(file);

@@ -5,8 +5,10 @@ use crate::pace::Pace;
 use crate::subjects::{Candidate, Subject};
 use crate::workload::Ask;
 use ::governor::middleware::NoOpMiddleware;
+use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
+use axum::routing::get;
 use http::{Request, Response};
 use std::convert::Infallible;
 use std::future::{Ready, ready};
@@ -44,7 +46,31 @@ pub enum Service {
 }
 
 /// The header fields of tower_governor.
-pub const TWO: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Remaining];
+const TWO: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Remaining];
+
+/// A value for a service without a layer, or the value of an expression in which `$layer` is the service's layer.
+macro_rules! in_layer {
+    ($service:expr, $rule:expr, $bare:expr, $layer:ident => $value:expr) => {
+        in_layer!(@ $service, $bare, $layer, $value, {
+            Governor => GovernorLayer::new(sound(governor($rule).finish())),
+            GovernorFields => GovernorLayer::new(sound(governor($rule).use_headers().finish())),
+            TidegatePerIp => tidegate_per_ip($rule).headers(false),
+            TidegatePerIpTwoFields => tidegate_per_ip($rule).headers(TWO),
+            TidegatePerIpFields => tidegate_per_ip($rule),
+            Tidegate => tidegate($rule).headers(false),
+            TidegateFields => tidegate($rule),
+        })
+    };
+    (@ $service:expr, $bare:expr, $layer:ident, $value:expr, { $($name:ident => $made:expr,)* }) => {
+        match $service {
+            Service::Bare => $bare,
+            $(Service::$name => {
+                let $layer = $made;
+                $value
+            })*
+        }
+    };
+}
 
 /// The services that can do a case: one without a layer refuses nothing.
 pub fn offers(case: &Case) -> Vec<Candidate> {
@@ -83,44 +109,28 @@ impl Service {
         }
     }
 
-    /// The one with this name.
+    /// The service with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|service| service.name() == name)
     }
 
     /// The service, for the rounds of a case.
     fn candidate(self, rule: Rule) -> Candidate {
-        match self {
-            Self::Bare => Candidate::new(self.name(), rule, |_| Called(tower::service_fn(nothing))),
-            Self::Governor => Candidate::new(self.name(), rule, |rule| {
-                let config = governor(rule).finish().map(Arc::new);
-                Called(GovernorLayer::new(sound(config)).layer(tower::service_fn(nothing)))
-            }),
-            Self::GovernorFields => Candidate::new(self.name(), rule, |rule| {
-                let config = governor(rule).use_headers().finish().map(Arc::new);
-                Called(GovernorLayer::new(sound(config)).layer(tower::service_fn(nothing)))
-            }),
-            Self::TidegatePerIp => Candidate::new(self.name(), rule, |rule| {
-                Called(tidegate_per_ip(rule).headers(false).layer(tower::service_fn(nothing)))
-            }),
-            Self::TidegatePerIpTwoFields => Candidate::new(self.name(), rule, |rule| {
-                Called(tidegate_per_ip(rule).headers(TWO).layer(tower::service_fn(nothing)))
-            }),
-            Self::TidegatePerIpFields => Candidate::new(self.name(), rule, |rule| {
-                Called(tidegate_per_ip(rule).layer(tower::service_fn(nothing)))
-            }),
-            Self::Tidegate => Candidate::new(self.name(), rule, |rule| {
-                Called(tidegate(rule).headers(false).layer(tower::service_fn(nothing)))
-            }),
-            Self::TidegateFields => Candidate::new(self.name(), rule, |rule| {
-                Called(tidegate(rule).layer(tower::service_fn(nothing)))
-            }),
-        }
+        Candidate::new(self.name(), move || -> Box<dyn Subject> {
+            let bare = tower::service_fn(nothing);
+            in_layer!(self, rule, Box::new(Called(bare)), layer => Box::new(Called(layer.layer(bare))))
+        })
+    }
+
+    /// A program that says hello, in the layer.
+    pub fn router(self) -> Router {
+        let bare = Router::new().route("/", get(async || "Hello, World!"));
+        in_layer!(self, Rule::PLENTY, bare, layer => bare.layer(layer))
     }
 }
 
 /// The configuration of tower_governor by the peer's address, without header fields.
-pub fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware> {
+fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddleware> {
     let mut builder = GovernorConfigBuilder::default();
     let burst = u32::try_from(rule.capacity).unwrap_or(u32::MAX);
     builder.period(rule.every).burst_size(burst);
@@ -129,19 +139,19 @@ pub fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMid
 
 /// Unwraps a value that was built from a rule of this project.
 #[expect(clippy::expect_used, reason = "a rule that is not sound is to be mended")]
-pub fn sound<T>(built: Option<T>) -> T {
+fn sound<T>(built: Option<T>) -> T {
     built.expect("a sound rule")
 }
 
 /// A layer as its documentation makes it: a gate with one rule, keyed by the caller's address.
-pub fn tidegate(rule: Rule) -> RateLimitLayer {
+fn tidegate(rule: Rule) -> RateLimitLayer {
     let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
     let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]).ok();
     RateLimitLayer::new(Arc::new(Gate::new(sound(policy))))
 }
 
 /// A layer without rules, by the caller's address.
-pub fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
+fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
     let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
     sound(RateLimitLayer::per_ip(spec).ok())
 }

@@ -1,5 +1,7 @@
 //! The overload cases: scenario, load, number of servers, and the decision without the store.
 
+use crate::server::asking::{Listener, Template};
+use crate::server::load::{Asks, Pace};
 use std::fmt;
 
 /// Units an hour that a rule asked for by many admits.
@@ -96,37 +98,6 @@ impl fmt::Display for Setting {
     }
 }
 
-/// At which listener is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listener {
-    /// `TG.CHECK`.
-    Resp,
-    /// `POST /v1/check` over HTTP/1.1.
-    Http,
-    /// `ShouldRateLimit` of Envoy's service.
-    Grpc,
-}
-
-impl Listener {
-    /// The options of the server that open the listeners, with the listener of each.
-    pub const OPTIONS: [(&'static str, Option<Self>); 4] = [
-        ("--http", Some(Self::Http)),
-        ("--admin", None),
-        ("--grpc", Some(Self::Grpc)),
-        ("--resp", Some(Self::Resp)),
-    ];
-}
-
-impl fmt::Display for Listener {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Resp => "resp",
-            Self::Http => "http",
-            Self::Grpc => "grpc",
-        })
-    }
-}
-
 /// A number of connections, of all servers together, with a number of requests on their way on each.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
@@ -159,37 +130,12 @@ impl fmt::Display for Load {
     }
 }
 
-/// One line of the measurements.
-#[derive(Clone, Copy, Debug)]
-pub struct Case {
-    pub scenario: Scenario,
-    pub load: Load,
-    pub servers: usize,
-    pub setting: Setting,
-}
-
-impl Case {
-    /// All cases, with the cases of a scenario and a load together. Limits in memory are measured at one server.
-    pub fn all() -> Vec<Self> {
-        let mut all = Vec::new();
-        for scenario in Scenario::ALL {
-            for load in Load::ALL {
-                for servers in [1, 4] {
-                    let settings = Setting::ALL.into_iter();
-                    let settings = settings.filter(|one| *one != Setting::Memory || servers == 1);
-                    all.extend(settings.map(|setting| Self { scenario, load, servers, setting }));
-                }
-            }
-        }
-        all
-    }
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { scenario, load, servers, setting } = self;
-        write!(f, "{scenario}/{load}/{servers} servers/{setting}")
-    }
+/// The requests of a scenario under a load.
+pub fn asks(scenario: Scenario, load: Load) -> Asks {
+    let Load { listener, connections, depth } = load;
+    let template = Template::new(listener, scenario.domain());
+    let pace = Pace::Closed { depth };
+    Asks { listener, template, callers: scenario.callers(), connections, pace }
 }
 
 #[cfg(test)]
@@ -206,12 +152,5 @@ mod tests {
         admitted.push(3);
         assert_eq!(Scenario::GlobalBesideOwn.over(&admitted), 3, "together");
         assert_eq!(Scenario::GlobalBesideOwn.over(&[9, 0]), 4, "by itself");
-    }
-
-    #[test]
-    fn each_case_has_a_name_of_its_own() {
-        let mut names: Vec<_> = Case::all().iter().map(Case::to_string).collect();
-        names.sort();
-        assert!(names.windows(2).all(|pair| pair[0] != pair[1]), "{names:?}");
     }
 }

@@ -1,8 +1,8 @@
 //! Callers who ask little next to those who ask much, each on a connection and for a key of its own.
 
-use super::asking::{Answers, Begins, Template, Verdict, open};
-use super::cases::{Listener, OWN_LIMIT};
-use crate::server::asking::lost;
+use super::cases::OWN_LIMIT;
+use crate::harness::micros;
+use crate::server::asking::{Answers, Begins, Listener, Template, Verdict, lost, open};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, OnceLock};
@@ -102,8 +102,7 @@ impl Caller {
                 None => {
                     answer.asked += 1;
                     answer.exact += u64::from(exact);
-                    let us = begun.elapsed().as_micros();
-                    answer.us.push(u32::try_from(us).unwrap_or(u32::MAX));
+                    answer.us.push(micros(begun.elapsed()));
                     thread::sleep(APART);
                 }
                 Some(stopped) if stopped.elapsed() > AFTER => break,

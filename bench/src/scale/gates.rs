@@ -1,8 +1,9 @@
 //! Gates in this process over a store: tasks that ask one after the other, or one that asks alone.
 
-use super::cluster::Cluster;
-use super::{Sample, Subject};
+use super::cluster;
+use super::sample;
 use crate::clock::process_cpu;
+use crate::harness::{Asked, Sample, micros};
 use crate::redis_server::{Did, RedisServer};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -57,9 +58,10 @@ impl Ask {
     };
 
     fn rule(self) -> RuleSpec {
-        let (limit, window) = match self.refused {
-            true => (1, Duration::from_secs(86_400)),
-            false => (self.limit, Duration::from_secs(1)),
+        let (limit, window) = if self.refused {
+            (1, Duration::from_secs(86_400))
+        } else {
+            (self.limit, Duration::from_secs(1))
         };
         let mut spec = Spec::new(AlgorithmKind::TokenBucket, limit, window);
         spec.capacity = self.capacity;
@@ -70,36 +72,15 @@ impl Ask {
     }
 }
 
-/// The servers of a store.
-enum Store {
-    Single(RedisServer),
-    Cluster(Cluster),
-}
-
-impl Store {
-    fn start(primaries: usize) -> Result<Self, String> {
-        match primaries {
-            0 => RedisServer::start().map(Self::Single),
-            count => Cluster::start(count).map(Self::Cluster),
-        }
-    }
-
-    fn servers(&self) -> &[RedisServer] {
-        match self {
-            Self::Single(server) => std::slice::from_ref(server),
-            Self::Cluster(cluster) => &cluster.primaries,
-        }
-    }
-
-    fn url(&self) -> String {
-        let scheme = if matches!(self, Self::Single(_)) { "redis" } else { "redis+cluster" };
-        let all: Vec<_> = self.servers().iter().map(|server| server.at().to_string()).collect();
-        format!("{scheme}://{}", all.join(","))
-    }
-
-    fn did(&self) -> Result<Did, String> {
-        self.servers().iter().try_fold(Did::default(), |all, server| Ok(all.and(server.did()?)))
-    }
+/// The servers of a store, and its URL.
+fn start(primaries: usize) -> Result<(Vec<RedisServer>, String), String> {
+    let (servers, scheme) = match primaries {
+        0 => (vec![RedisServer::start()?], "redis"),
+        count => (cluster::start(count)?, "redis+cluster"),
+    };
+    let all: Vec<_> = servers.iter().map(|server| server.at().to_string()).collect();
+    let url = format!("{scheme}://{}", all.join(","));
+    Ok((servers, url))
 }
 
 /// Gates over a store of their own.
@@ -107,7 +88,7 @@ pub struct Gates {
     ask: Ask,
     gates: Vec<Arc<SharedGate>>,
     runtime: Runtime,
-    store: Store,
+    servers: Vec<RedisServer>,
 }
 
 /// The answers of a task.
@@ -124,12 +105,12 @@ impl Gates {
     /// # Errors
     /// When redis-server is missing, or a gate does not connect.
     pub fn begin(ask: Ask) -> Result<Self, String> {
-        let store = Store::start(ask.primaries)?;
+        let (servers, url) = start(ask.primaries)?;
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime: {error}"))?;
         let gate = |_| {
             let _inside = runtime.enter();
-            let url = store.url().parse().map_err(|error| format!("{}: {error}", store.url()))?;
+            let url = url.parse().map_err(|error| format!("{url}: {error}"))?;
             let mut settings = StoreSettings::new(url);
             settings.timeout = Duration::from_secs(5);
             settings.nodes = Some(ask.nodes as u64);
@@ -145,7 +126,12 @@ impl Gates {
             let used_up = (0..ask.keys).map(|key| runtime.block_on(admits(gate, key)));
             used_up.for_each(drop);
         }
-        Ok(Self { ask, gates, runtime, store })
+        Ok(Self { ask, gates, runtime, servers })
+    }
+
+    /// The work of all servers so far.
+    fn did(&self) -> Result<Did, String> {
+        self.servers.iter().try_fold(Did::default(), |all, server| Ok(all.and(server.did()?)))
     }
 }
 
@@ -173,17 +159,16 @@ async fn ask(gate: Arc<SharedGate>, ask: Ask, number: usize, ends: Instant) -> S
             seen.asked += 1;
             seen.otherwise += u64::from(admitted == ask.refused);
             if let Some(sampled) = sampled {
-                let us = sampled.elapsed().as_micros();
-                seen.us.push(u32::try_from(us).unwrap_or(u32::MAX));
+                seen.us.push(micros(sampled.elapsed()));
             }
         }
         yield_now().await;
     }
 }
 
-impl Subject for Gates {
+impl Asked for Gates {
     fn sample(&mut self, length: Duration) -> Result<Sample, String> {
-        let (before, cpu_before, begun) = (self.store.did()?, process_cpu(), Instant::now());
+        let (before, cpu_before, begun) = (self.did()?, process_cpu(), Instant::now());
         let tasks = (0..self.ask.tasks).map(|number| {
             let gate = Arc::clone(&self.gates[number % self.gates.len()]);
             self.runtime.spawn(ask(gate, self.ask, number, begun + length))
@@ -197,10 +182,10 @@ impl Subject for Gates {
             all.us.extend(seen.us);
         }
         let (wall, cpu) = (begun.elapsed(), process_cpu().saturating_sub(cpu_before));
-        let did = self.store.did()?.since(before);
+        let did = self.did()?.since(before);
         if all.otherwise > 0 {
             return Err(format!("{} of {} were decided otherwise", all.otherwise, all.asked));
         }
-        Ok(Sample::of(all.asked, wall, cpu, did, &mut all.us))
+        Ok(sample(all.asked, wall, cpu, did, &mut all.us))
     }
 }

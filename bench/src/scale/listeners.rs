@@ -1,11 +1,13 @@
 //! A server, asked at one of its listeners: its limiters in memory or over a store.
 
-use super::{Sample, Subject};
-use crate::overload::cases::{Case, Load, Scenario, Setting};
-use crate::overload::closed_loop;
-use crate::overload::servers::Servers;
-use crate::server::running;
-use std::path::Path;
+use super::sample;
+use crate::harness::{Asked, Options, Sample};
+use crate::overload::cases::{Load, Scenario, asks};
+use crate::process;
+use crate::redis_server::{Did, RedisServer};
+use crate::server::load::{self, Asks};
+use crate::server::running::{self, Server};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 /// The place of the limiters.
@@ -41,39 +43,43 @@ impl Kept {
 }
 
 /// A server and the load on it.
-pub struct Server {
-    case: Case,
+pub struct OfServer {
+    asks: Asks,
     kept: Kept,
-    servers: Servers,
+    server: Server,
+    at: SocketAddr,
+    store: Option<RedisServer>,
 }
 
-impl Server {
+impl OfServer {
     /// Starts it.
     ///
     /// # Errors
     /// When a program is missing or does not start.
     pub fn begin(
-        tidegate: Option<&Path>,
+        options: &Options,
         load: Load,
         scenario: Scenario,
         kept: Kept,
     ) -> Result<Self, String> {
-        let tidegate = running::tidegate(tidegate)?;
-        let servers = Servers::under(&tidegate, 1, &kept.rules(), kept != Kept::Memory)?;
-        let case = Case { scenario, load, servers: 1, setting: Setting::Local };
-        Ok(Self { case, kept, servers })
+        let tidegate = running::tidegate(options)?;
+        let store = (kept != Kept::Memory).then(RedisServer::start).transpose()?;
+        let server = Server::start(&tidegate, &kept.rules(), &running::ALL, store.as_ref())?;
+        let at = server.at(load.listener.option())?;
+        Ok(Self { asks: asks(scenario, load), kept, server, at, store })
     }
 }
 
-impl Subject for Server {
+impl Asked for OfServer {
     fn sample(&mut self, length: Duration) -> Result<Sample, String> {
-        let at = self.servers.at(self.case.load.listener);
-        let (before, cpu_before) = (self.servers.store_did()?, self.servers.cpu()?);
+        let did = || self.store.as_ref().map_or_else(|| Ok(Did::default()), RedisServer::did);
+        let before = did()?;
+        let cpu_before = process::cpu(self.server.pid())?;
         let begun = Instant::now();
-        let mut answer = closed_loop::run(&self.case, &at, length)?;
+        let mut answer = load::run(&self.asks, &[self.at], length)?;
         let wall = answer.stopped.map_or(length, |stopped| stopped.duration_since(begun));
-        let did = self.servers.store_did()?.since(before);
-        let cpu = self.servers.cpu()?.saturating_sub(cpu_before);
+        let did = did()?.since(before);
+        let cpu = process::cpu(self.server.pid())?.saturating_sub(cpu_before);
         let admitted: u64 = answer.admitted.iter().map(|units| u64::from(*units)).sum();
         let refused = self.kept == Kept::Refused;
         // The first of all takes the one unit.
@@ -84,6 +90,6 @@ impl Subject for Server {
             ));
         }
         let asked = answer.exact_us.len() as u64;
-        Ok(Sample::of(asked, wall, cpu, did, &mut answer.exact_us))
+        Ok(sample(asked, wall, cpu, did, &mut answer.exact_us))
     }
 }

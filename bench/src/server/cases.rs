@@ -1,10 +1,11 @@
 //! The cases: a listener, its generator, and the programs that are asked the same.
 
+use super::asking::Listener;
 use super::generators::Pipeline;
 
 /// The arrival of requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Listener {
+pub enum Way {
     /// Commands of RESP.
     Resp(Pipeline),
     /// `POST /v1/check` over HTTP/1.1.
@@ -56,111 +57,75 @@ pub struct Case {
     /// Its name.
     pub name: &'static str,
     /// The arrival of requests.
-    pub listener: Listener,
+    pub way: Way,
     /// The rate at which they come.
     pub pace: Pace,
     /// The programs that answer; the others are compared with the last.
     pub subjects: &'static [Subject],
 }
 
+use Pace::{Half, HalfInTicks, Highest};
 use Subject::{
     Floor, Nginx, RedisIncr, RedisSet, Tidegate, TidegateChecks, TidegateOnRedis,
     TidegateUnwatched, Tonic,
 };
+use Way::{Grpc, Http, Resp};
+
+const P1: Way = Resp(Pipeline { depth: 1, generators: 1 });
+const P16: Way = Resp(Pipeline { depth: 16, generators: 1 });
 
 /// All cases: as fast as it goes, then at half of that.
 pub const ALL: &[Case] = &[
-    Case {
-        name: "resp p1",
-        listener: Listener::Resp(Pipeline { depth: 1, generators: 2 }),
-        pace: Pace::Highest,
-        subjects: &[Tidegate, TidegateChecks, Floor, RedisIncr, RedisSet],
-    },
-    Case {
-        name: "resp p1 one generator",
-        listener: Listener::Resp(Pipeline { depth: 1, generators: 1 }),
-        pace: Pace::Highest,
-        subjects: &[Tidegate, Floor, RedisSet],
-    },
-    Case {
-        name: "resp p16",
-        listener: Listener::Resp(Pipeline { depth: 16, generators: 1 }),
-        pace: Pace::Highest,
-        subjects: &[Tidegate, TidegateChecks, RedisSet, RedisIncr],
-    },
-    Case {
-        name: "http",
-        listener: Listener::Http,
-        pace: Pace::Highest,
-        subjects: &[Tidegate, Floor, Nginx],
-    },
-    Case {
-        name: "grpc 1",
-        listener: Listener::Grpc { streams: 1 },
-        pace: Pace::Highest,
-        subjects: &[Tidegate, Tonic],
-    },
-    Case {
-        name: "grpc 10",
-        listener: Listener::Grpc { streams: 10 },
-        pace: Pace::Highest,
-        subjects: &[Tidegate, Tonic],
-    },
-    Case {
-        name: "grpc redis",
-        listener: Listener::Grpc { streams: 10 },
-        pace: Pace::Highest,
-        subjects: &[TidegateOnRedis, Tidegate],
-    },
-    Case {
-        name: "resp p16 watched",
-        listener: Listener::Resp(Pipeline { depth: 16, generators: 1 }),
-        pace: Pace::Highest,
-        subjects: &[TidegateChecks, TidegateUnwatched],
-    },
-    Case {
-        name: "http watched",
-        listener: Listener::Http,
-        pace: Pace::Highest,
-        subjects: &[Tidegate, TidegateUnwatched],
-    },
-    Case {
-        name: "grpc 10 watched",
-        listener: Listener::Grpc { streams: 10 },
-        pace: Pace::Highest,
-        subjects: &[Tidegate, TidegateUnwatched],
-    },
-    Case {
-        name: "resp half",
-        listener: Listener::Resp(Pipeline { depth: 1, generators: 1 }),
-        pace: Pace::Half,
-        subjects: &[Tidegate, RedisIncr],
-    },
-    Case {
-        name: "http half",
-        listener: Listener::Http,
-        pace: Pace::Half,
-        subjects: &[Tidegate, Nginx],
-    },
-    Case {
-        name: "http half h2load",
-        listener: Listener::Http,
-        pace: Pace::HalfInTicks,
-        subjects: &[Tidegate, Nginx],
-    },
-    Case {
-        name: "grpc half",
-        listener: Listener::Grpc { streams: 1 },
-        pace: Pace::Half,
-        subjects: &[Tidegate, Tonic],
-    },
-    Case {
-        name: "grpc half h2load",
-        listener: Listener::Grpc { streams: 1 },
-        pace: Pace::HalfInTicks,
-        subjects: &[Tidegate, Tonic],
-    },
+    case(
+        "resp p1",
+        Resp(Pipeline { depth: 1, generators: 2 }),
+        Highest,
+        &[Tidegate, TidegateChecks, Floor, RedisIncr, RedisSet],
+    ),
+    case("resp p1 one generator", P1, Highest, &[Tidegate, Floor, RedisSet]),
+    case("resp p16", P16, Highest, &[Tidegate, TidegateChecks, RedisSet, RedisIncr]),
+    case("http", Http, Highest, &[Tidegate, Floor, Nginx]),
+    case("grpc 1", Grpc { streams: 1 }, Highest, &[Tidegate, Tonic]),
+    case("grpc 10", Grpc { streams: 10 }, Highest, &[Tidegate, Tonic]),
+    case("grpc redis", Grpc { streams: 10 }, Highest, &[TidegateOnRedis, Tidegate]),
+    case("resp p16 watched", P16, Highest, &[TidegateChecks, TidegateUnwatched]),
+    case("http watched", Http, Highest, &[Tidegate, TidegateUnwatched]),
+    case("grpc 10 watched", Grpc { streams: 10 }, Highest, &[Tidegate, TidegateUnwatched]),
+    case("resp half", P1, Half, &[Tidegate, RedisIncr]),
+    case("http half", Http, Half, &[Tidegate, Nginx]),
+    case("http half h2load", Http, HalfInTicks, &[Tidegate, Nginx]),
+    case("grpc half", Grpc { streams: 1 }, Half, &[Tidegate, Tonic]),
+    case("grpc half h2load", Grpc { streams: 1 }, HalfInTicks, &[Tidegate, Tonic]),
 ];
+
+const fn case(name: &'static str, way: Way, pace: Pace, subjects: &'static [Subject]) -> Case {
+    Case { name, way, pace, subjects }
+}
+
+impl Way {
+    /// The listener that is asked.
+    pub const fn listener(self) -> Listener {
+        match self {
+            Resp(_) => Listener::Resp,
+            Http => Listener::Http,
+            Grpc { .. } => Listener::Grpc,
+        }
+    }
+}
+
+impl Subject {
+    /// The command that it is asked over RESP.
+    pub const fn command(self) -> &'static [&'static str] {
+        match self {
+            RedisSet => &["SET", "user:__rand_int__", "xxx"],
+            RedisIncr => &["INCR", "user:__rand_int__"],
+            TidegateChecks | TidegateUnwatched => {
+                &["TG.CHECK", "bench", "user", "user:__rand_int__"]
+            }
+            _ => &["CL.THROTTLE", "user:__rand_int__", "1000000", "1000000", "3600"],
+        }
+    }
+}
 
 impl Case {
     /// The name of a subject in it.
@@ -178,11 +143,6 @@ impl Case {
         }
     }
 
-    /// A problem with one of its subjects.
-    pub fn answered(&self, subject: Subject, problem: &str) -> String {
-        format!("{}/{}: {problem}", self.name, self.subject_name(subject))
-    }
-
     /// The subject that the others are compared with.
     pub fn base(&self) -> &'static str {
         self.subjects.last().map_or("", |subject| self.subject_name(*subject))
@@ -194,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_there_twice() {
+    fn no_subject_is_there_twice() {
         let mut names: Vec<String> = ALL
             .iter()
             .flat_map(|case| {

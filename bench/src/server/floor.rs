@@ -1,7 +1,7 @@
 //! The minimum that any server does for requests that come one by one: it waits for them, and each is a `recv` and a
 //! `send`. This time is the system's, and a server that also decides cannot take less.
 
-use super::asking::{Asking, lost};
+use super::asking::{Listener, Template, lost, open};
 use super::cases::Subject;
 use clap::{Args, ValueEnum};
 use mio::net::{TcpListener, TcpStream};
@@ -44,13 +44,6 @@ impl Imitated {
         }
     }
 
-    const fn asking(self) -> Asking {
-        match self {
-            Self::Check => Asking::Http,
-            Self::Throttle => Asking::Resp(Subject::Tidegate.command()),
-        }
-    }
-
     /// The text of an answer that lets a request pass.
     const fn sign(self) -> &'static str {
         match self {
@@ -64,8 +57,14 @@ impl Imitated {
     /// # Errors
     /// When they are not, or it does not.
     pub fn agrees_with(self, at: SocketAddr) -> Result<(), String> {
-        let (mut stream, _) = self.asking().open(at)?;
-        stream.write_all(&self.asking().request(0, 0, &[])).map_err(lost)?;
+        let (listener, template) = match self {
+            Self::Check => (Listener::Http, Template::new(Listener::Http, "bench")),
+            Self::Throttle => (Listener::Resp, Template::command(Subject::Tidegate.command())),
+        };
+        let mut request = Vec::new();
+        template.write(&mut request, 0, 0);
+        let mut stream = open(listener, at)?;
+        stream.write_all(&request).map_err(lost)?;
         let mut bytes = [0; 4096];
         let read = stream.read(&mut bytes).map_err(lost)?;
         let answer = String::from_utf8_lossy(&bytes[..read]);

@@ -1,7 +1,7 @@
 //! The programs that ask, and their results: redis-benchmark, wrk, h2load.
 
 use super::running::folder_with;
-use crate::pauses::least_above;
+use crate::harness::least_above;
 use crate::programs;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -12,7 +12,8 @@ use std::time::Duration;
 pub const CONNECTIONS: u32 = 50;
 /// Keys that are asked for over RESP.
 const KEYS: &str = "100000";
-const WRK: &str = include_str!("wrk.lua");
+/// Checks over HTTP/1.1 for 100,000 users.
+pub const CHECKS: &str = include_str!("wrk.lua");
 const MEASURED: &str = include_str!("measured.lua");
 
 /// The requests that were sent, and their answers.
@@ -41,7 +42,7 @@ pub enum Version {
 pub struct Request<'a> {
     /// In which version.
     pub version: Version,
-    /// Behind the address.
+    /// The part after the address.
     pub path: &'a str,
     /// `NAME: VALUE`.
     pub headers: &'a [&'a str],
@@ -111,19 +112,11 @@ fn read_benchmark(said: &str, requests: u64) -> Option<Load> {
     Some(Load { decisions: requests, per_s, p50_us, p99_us })
 }
 
-/// wrk: checks over HTTP/1.1 for 100,000 users, as fast as they are answered.
-///
-/// # Errors
-/// When it is missing, or an answer is not a decision.
-pub fn wrk(at: SocketAddr, length: Duration) -> Result<Load, String> {
-    wrk_by(WRK, at, length)
-}
-
 /// wrk, asking as `script` says, or for `/` if that is empty, as fast as it is answered.
 ///
 /// # Errors
 /// When it is missing, or an answer is not one of success.
-pub fn wrk_by(script: &str, at: SocketAddr, length: Duration) -> Result<Load, String> {
+pub fn wrk(script: &str, at: SocketAddr, length: Duration) -> Result<Load, String> {
     let folder = folder_with("wrk.lua", format!("{script}\n{MEASURED}"))?;
     let mut program = Command::new("wrk");
     program.args(["-t", "1", "-c", &CONNECTIONS.to_string(), "-d", &seconds(length)]);
@@ -261,7 +254,7 @@ fn read_log(text: &str, begins: Duration) -> Result<(f64, [f64; 2]), String> {
         return Err("h2load ended before all its connections had begun".to_owned());
     }
     let rate = us.len() as f64 / seconds;
-    Ok((rate, [0.5, 0.99].map(|part| least_above(&us, part).into())))
+    Ok((rate, [0.5, 0.99].map(|part| least_above(&us, part))))
 }
 
 /// Whole seconds, which is what the programs take.

@@ -51,20 +51,15 @@ pub fn run(wanted: &NoOp) -> Result<(), String> {
 }
 
 /// The request: one descriptor of one entry.
-fn request() -> RateLimitRequest {
-    let entry = Entry { key: "user".to_owned(), value: "u000001".to_owned() };
+fn request(domain: &str, user: &str) -> RateLimitRequest {
+    let entry = Entry { key: "user".to_owned(), value: user.to_owned() };
     let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    RateLimitRequest { domain: "bench".to_owned(), descriptors: vec![descriptor], hits_addend: 0 }
+    RateLimitRequest { domain: domain.to_owned(), descriptors: vec![descriptor], hits_addend: 0 }
 }
 
-/// The request as it is sent.
-pub fn body() -> Vec<u8> {
-    message(&request())
-}
-
-/// A message as it is sent: not compressed, its length, its bytes.
-pub fn message(request: &RateLimitRequest) -> Vec<u8> {
-    let message = request.encode_to_vec();
+/// The request as it is sent: not compressed, its length, its bytes.
+pub fn body(domain: &str, user: &str) -> Vec<u8> {
+    let message = request(domain, user).encode_to_vec();
     let length = u32::try_from(message.len()).unwrap_or(u32::MAX);
     [&[0], length.to_be_bytes().as_slice(), &message].concat()
 }
@@ -79,7 +74,10 @@ pub fn check(at: SocketAddr) -> Result<(), String> {
     let answer = runtime.block_on(async {
         let client = RateLimitServiceClient::connect(format!("http://{at}")).await;
         let mut client = client.map_err(|error| error.to_string())?;
-        client.should_rate_limit(request()).await.map_err(|status| status.to_string())
+        client
+            .should_rate_limit(request("bench", "u000001"))
+            .await
+            .map_err(|status| status.to_string())
     });
     match answer.map(|answer| answer.into_inner().overall_code()) {
         Ok(Code::Ok) => Ok(()),
@@ -93,9 +91,9 @@ mod tests {
 
     #[test]
     fn the_body_is_one_message_behind_its_length() {
-        let body = body();
+        let body = body("bench", "ada");
         let [0, a, b, c, d, message @ ..] = body.as_slice() else { panic!("{body:?}") };
         assert_eq!(u32::from_be_bytes([*a, *b, *c, *d]) as usize, message.len());
-        assert_eq!(RateLimitRequest::decode(message), Ok(request()));
+        assert_eq!(RateLimitRequest::decode(message), Ok(request("bench", "ada")));
     }
 }

@@ -4,51 +4,87 @@
 //! (GCRA, its constants not even loaded). Allowing it costs one compare-and-swap,
 //! denying it one load.
 
-use super::{Candidate, Subject};
+use super::Candidate;
 use crate::cases::{Case, Expect, Rule, Shape};
-use crate::workload::Ask;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The floors of `case`.
 pub fn offers(case: &Case) -> Vec<Candidate> {
+    let keys = case.keys;
     match (case.shape, case.expect) {
         (Shape::One, Expect::Allowed) => one_allow(),
-        (Shape::One, Expect::Denied) => {
-            vec![
-                Candidate::new("floor/clock+load", case.rule, Word::<Micros>::spent),
-                Candidate::new("floor/clock ns+load", case.rule, Word::<Nanos>::spent),
-            ]
-        }
-        (Shape::HotKey, _) => {
-            vec![Candidate::new("floor/clock+cas", case.rule, Word::<Micros>::free)]
-        }
-        (Shape::Keyed, _) => {
-            let keys = case.keys;
-            vec![
-                Candidate::new("floor/flat array", case.rule, move |_| FlatArray::new(keys)),
-                Candidate::new("floor/flat lines", case.rule, move |_| FlatLines::new(keys)),
-            ]
-        }
+        (Shape::One, Expect::Denied) => vec![
+            word::<Micros>("floor/clock+load", SPENT),
+            word::<Nanos>("floor/clock ns+load", SPENT),
+        ],
+        (Shape::HotKey, _) => vec![word::<Micros>("floor/clock+cas", FREE)],
+        (Shape::Keyed, _) => vec![flat_array(keys), flat_lines(keys)],
         _ => Vec::new(),
     }
 }
 
 fn one_allow() -> Vec<Candidate> {
-    let rule = Rule::PLENTY;
     vec![
-        Candidate::new("floor/loop", rule, |_| Nothing),
+        // Nothing but the loop, which is part of all numbers.
+        Candidate::asked("floor/loop", || (), |(), _| true),
         #[cfg(target_arch = "x86_64")]
-        Candidate::new("floor/tsc", rule, |_| ClockOnly(Tsc)),
-        Candidate::new("floor/clock", rule, |_| ClockOnly(Micros::start())),
-        Candidate::new("floor/clock ns", rule, |_| ClockOnly(Nanos::start())),
-        Candidate::new("floor/cas", rule, |_| CasOnly(AtomicU64::new(0))),
+        clock::<Tsc>("floor/tsc"),
+        clock::<Micros>("floor/clock"),
+        clock::<Nanos>("floor/clock ns"),
+        Candidate::asked("floor/cas", AtomicU64::default, |word, _| {
+            let seen = word.load(Relaxed);
+            word.compare_exchange(seen, seen + 1, Relaxed, Relaxed).is_ok()
+        }),
         #[cfg(target_arch = "x86_64")]
-        Candidate::new("floor/tsc+cas", rule, Word::<Tsc>::free),
-        Candidate::new("floor/clock+cas", rule, Word::<Micros>::free),
-        Candidate::new("floor/clock ns+cas", rule, Word::<Nanos>::free),
+        word::<Tsc>("floor/tsc+cas", FREE),
+        word::<Micros>("floor/clock+cas", FREE),
+        word::<Nanos>("floor/clock ns+cas", FREE),
     ]
 }
+
+/// Reads the time and decides nothing.
+fn clock<C: Clock + 'static>(name: &'static str) -> Candidate {
+    Candidate::asked(name, C::start, |clock, _| {
+        black_box(clock.read());
+        true
+    })
+}
+
+/// A word of which nothing is taken: it never comes near its tolerance.
+const FREE: u64 = 0;
+/// A word that is taken for longer than any run.
+const SPENT: u64 = u64::MAX / 2;
+
+/// One limiter in one word.
+fn word<C: Clock + 'static>(name: &'static str, taken_until: u64) -> Candidate {
+    let build = move || (C::start(), AtomicU64::new(taken_until));
+    Candidate::asked(name, build, |(clock, word), _| take(word, clock.read()))
+}
+
+/// One word per key, found by the key's number: no hash, no comparison, no table that grows.
+fn flat_array(keys: u64) -> Candidate {
+    let words = move || (0..keys).map(|_| AtomicU64::new(FREE)).collect::<Vec<_>>();
+    let build = move || (Micros::start(), words());
+    Candidate::asked("floor/flat array", build, |(clock, words), ask| {
+        take(&words[ask.number as usize], clock.read())
+    })
+}
+
+/// The same with three words to a cache line, which leaves each key room for a fingerprint. It measures the access to
+/// that much memory.
+fn flat_lines(keys: u64) -> Candidate {
+    let lines = move || (0..=keys / 3).map(|_| Line::default()).collect::<Vec<_>>();
+    let build = move || (Micros::start(), lines());
+    Candidate::asked("floor/flat lines", build, |(clock, lines), ask| {
+        let Line(words) = &lines[(ask.number / 3) as usize];
+        take(&words[(ask.number % 3) as usize], clock.read())
+    })
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicU64; 3]);
 
 /// The clock of a floor, in its own units.
 pub(super) trait Clock: Send + Sync {
@@ -100,101 +136,6 @@ impl Clock for Tsc {
     fn read(&self) -> u64 {
         // SAFETY: `rdtsc` exists on every x86_64 and touches no memory.
         unsafe { core::arch::x86_64::_rdtsc() }
-    }
-}
-
-/// Decides nothing: the time of the loop itself, which is part of everyone's figure.
-struct Nothing;
-
-impl Subject for Nothing {
-    fn decide(&self, _: &Ask) -> bool {
-        true
-    }
-}
-
-/// Reads the time and decides nothing.
-struct ClockOnly<C>(C);
-
-impl<C: Clock> Subject for ClockOnly<C> {
-    fn decide(&self, _: &Ask) -> bool {
-        black_box(self.0.read());
-        true
-    }
-}
-
-/// One compare-and-swap, without the time.
-struct CasOnly(AtomicU64);
-
-impl Subject for CasOnly {
-    fn decide(&self, _: &Ask) -> bool {
-        let seen = self.0.load(Relaxed);
-        self.0.compare_exchange(seen, seen + 1, Relaxed, Relaxed).is_ok()
-    }
-}
-
-/// One limiter in one word.
-struct Word<C> {
-    clock: C,
-    taken_until: AtomicU64,
-}
-
-impl<C: Clock> Word<C> {
-    /// With nothing taken: it never comes near its tolerance.
-    fn free(_: Rule) -> Self {
-        Self { clock: C::start(), taken_until: AtomicU64::new(0) }
-    }
-
-    /// Taken for longer than any run.
-    fn spent(_: Rule) -> Self {
-        Self { clock: C::start(), taken_until: AtomicU64::new(u64::MAX / 2) }
-    }
-}
-
-impl<C: Clock> Subject for Word<C> {
-    fn decide(&self, _: &Ask) -> bool {
-        take(&self.taken_until, self.clock.read())
-    }
-}
-
-/// One word per key, found by the key's number: no hash, no comparison, no table that grows.
-struct FlatArray {
-    clock: Micros,
-    taken_until: Vec<AtomicU64>,
-}
-
-impl FlatArray {
-    fn new(keys: u64) -> Self {
-        Self { clock: Micros::start(), taken_until: (0..keys).map(|_| AtomicU64::new(0)).collect() }
-    }
-}
-
-impl Subject for FlatArray {
-    fn decide(&self, ask: &Ask) -> bool {
-        take(&self.taken_until[ask.number as usize], self.clock.read())
-    }
-}
-
-/// The same with three words to a cache line, which leaves each key room for a fingerprint. It measures the access to
-/// that much memory.
-struct FlatLines {
-    clock: Micros,
-    lines: Vec<Line>,
-}
-
-#[derive(Default)]
-#[repr(align(64))]
-struct Line([AtomicU64; 3]);
-
-impl FlatLines {
-    fn new(keys: u64) -> Self {
-        Self { clock: Micros::start(), lines: (0..=keys / 3).map(|_| Line::default()).collect() }
-    }
-}
-
-impl Subject for FlatLines {
-    fn decide(&self, ask: &Ask) -> bool {
-        let Line(words) = &self.lines[(ask.number / 3) as usize];
-        take(&words[(ask.number % 3) as usize], self.clock.read())
     }
 }
 

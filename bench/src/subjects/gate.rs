@@ -2,9 +2,8 @@
 //!
 //! The whole answer is asked for. Each rule that a request meets has a limiter for its key.
 
-use super::{Candidate, Subject};
+use super::{Candidate, sound};
 use crate::cases::{Case, Rule, Shape};
-use crate::workload::Ask;
 use ::tidegate::{AlgorithmKind, Descriptor, Gate, KeyedLimiter, Policy, Request, RuleSpec, Spec};
 use std::time::Duration;
 
@@ -25,10 +24,21 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
     if case.shape != Shape::Gate {
         return Vec::new();
     }
-    let keyed = |rule| Keyed(limiter(spec(rule)));
-    let mut offered = vec![Candidate::new("tidegate/KeyedLimiter", case.rule, keyed)];
-    offered.extend(GATES.map(|(name, rules, ask)| {
-        Candidate::new(name, case.rule, move |rule| OfGate(gate(rule, rules, ask)))
+    let rule = case.rule;
+    let mut offered = vec![Candidate::asked(
+        "tidegate/KeyedLimiter",
+        move || sound(KeyedLimiter::new(spec(rule))),
+        |limiter, ask| limiter.check(&ask.key, 1).is_allowed(),
+    )];
+    offered.extend(GATES.map(|(name, rules, matching)| {
+        Candidate::asked(
+            name,
+            move || gate(rule, rules, matching),
+            |gate, ask| {
+                let entries = [("user", ask.key.as_str()), ("path", "0")];
+                gate.check(Request::new("default", &[Descriptor::new(&entries)])).is_allowed()
+            },
+        )
     }));
     offered
 }
@@ -38,36 +48,12 @@ fn spec(rule: Rule) -> Spec {
     Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(366 * 86_400))
 }
 
-#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
-fn limiter(spec: Spec) -> KeyedLimiter {
-    KeyedLimiter::new(spec).expect("a sound rule")
-}
-
-#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
 fn gate(rule: Rule, rules: usize, matching: usize) -> Gate {
     let of_path = |number: usize| {
         let per_user = RuleSpec::new(number.to_string(), spec(rule)).key(["user"]);
         per_user.when("path", (number / matching).to_string())
     };
-    Gate::new(Policy::new((0..rules).map(of_path).collect()).expect("sound rules"))
-}
-
-struct Keyed(KeyedLimiter);
-
-impl Subject for Keyed {
-    fn decide(&self, ask: &Ask) -> bool {
-        self.0.check(&ask.key, 1).is_allowed()
-    }
-}
-
-struct OfGate(Gate);
-
-impl Subject for OfGate {
-    fn decide(&self, ask: &Ask) -> bool {
-        let entries = [("user", ask.key.as_str()), ("path", "0")];
-        let descriptors = [Descriptor::new(&entries)];
-        self.0.check(Request::new("default", &descriptors)).is_allowed()
-    }
+    Gate::new(sound(Policy::new((0..rules).map(of_path).collect())))
 }
 
 #[cfg(test)]

@@ -3,43 +3,58 @@
 //! Asked by `check` and `check_key`, with the stores and the clock of its default constructors.
 //! `check_key` borrows the key and clones it (a `String` allocates) only at its first request.
 
-use super::key::Key;
-use super::{Candidate, Subject};
+use super::{Candidate, Key};
 use crate::cases::{Case, Rule, Shape};
-use crate::workload::Ask;
 use ::governor::clock::DefaultClock;
 use ::governor::state::keyed::DashMapStateStore;
-use ::governor::{DefaultDirectRateLimiter, Quota, RateLimiter};
+use ::governor::{Quota, RateLimiter};
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 
 /// Direct, and keyed by either kind of key under either hasher.
 pub fn offers(case: &Case) -> Vec<Candidate> {
+    let rule = case.rule;
+    let direct = || {
+        Candidate::asked(
+            "governor/direct",
+            move || RateLimiter::direct(quota(rule)),
+            |limiter, _| limiter.check().is_ok(),
+        )
+    };
+    let keyed = || {
+        vec![
+            by_text(rule),
+            keyed::<String, ahash::RandomState>("governor/String ahash", rule),
+            keyed::<u64, RandomState>("governor/u64", rule),
+            keyed::<u64, ahash::RandomState>("governor/u64 ahash", rule),
+        ]
+    };
     match case.shape {
-        Shape::One => vec![direct(case.rule)],
-        Shape::Keyed => keyed(case.rule),
-        Shape::TableOnTheWay => vec![string(case.rule)],
-        Shape::HotKey => std::iter::once(direct(case.rule)).chain(keyed(case.rule)).collect(),
+        Shape::One => vec![direct()],
+        Shape::Keyed => keyed(),
+        Shape::Table => vec![by_text(rule)],
+        Shape::HotKey => std::iter::once(direct()).chain(keyed()).collect(),
         _ => Vec::new(),
     }
 }
 
-fn direct(rule: Rule) -> Candidate {
-    Candidate::new("governor/direct", rule, |rule| Direct(RateLimiter::direct(quota(rule))))
-}
-
-fn keyed(rule: Rule) -> Vec<Candidate> {
-    vec![
-        string(rule),
-        Candidate::new("governor/String ahash", rule, Keyed::<String, ahash::RandomState>::new),
-        Candidate::new("governor/u64", rule, Keyed::<u64, RandomState>::new),
-        Candidate::new("governor/u64 ahash", rule, Keyed::<u64, ahash::RandomState>::new),
-    ]
-}
-
 /// Keyed by text, as its documentation shows.
-pub fn string(rule: Rule) -> Candidate {
-    Candidate::new("governor/String", rule, Keyed::<String, RandomState>::new)
+pub fn by_text(rule: Rule) -> Candidate {
+    keyed::<String, RandomState>("governor/String", rule)
+}
+
+fn keyed<K, S>(name: &'static str, rule: Rule) -> Candidate
+where
+    K: Key,
+    S: BuildHasher + Default + Clone + Send + Sync + 'static,
+{
+    Candidate::asked(
+        name,
+        move || RateLimiter::dashmap_with_hasher(quota(rule), S::default()),
+        |limiter: &RateLimiter<K, DashMapStateStore<K, S>, DefaultClock>, ask| {
+            limiter.check_key(K::of(ask)).is_ok()
+        },
+    )
 }
 
 fn quota(rule: Rule) -> Quota {
@@ -47,30 +62,4 @@ fn quota(rule: Rule) -> Quota {
     Quota::with_period(rule.every)
         .unwrap_or(Quota::per_second(NonZeroU32::MIN))
         .allow_burst(burst.unwrap_or(NonZeroU32::MAX))
-}
-
-struct Direct(DefaultDirectRateLimiter);
-
-impl Subject for Direct {
-    fn decide(&self, _: &Ask) -> bool {
-        self.0.check().is_ok()
-    }
-}
-
-struct Keyed<K: Key, S: BuildHasher + Clone>(RateLimiter<K, DashMapStateStore<K, S>, DefaultClock>);
-
-impl<K: Key, S: BuildHasher + Default + Clone> Keyed<K, S> {
-    fn new(rule: Rule) -> Self {
-        Self(RateLimiter::dashmap_with_hasher(quota(rule), S::default()))
-    }
-}
-
-impl<K, S> Subject for Keyed<K, S>
-where
-    K: Key,
-    S: BuildHasher + Clone + Send + Sync,
-{
-    fn decide(&self, ask: &Ask) -> bool {
-        self.0.check_key(K::of(ask)).is_ok()
-    }
 }

@@ -6,37 +6,32 @@
 //!
 //! It has no keys, so keyed it stands in a `DashMap`, fair.
 
-use super::per_key::PerKey;
-use super::{Candidate, Subject};
+use super::{Candidate, per_key};
 use crate::cases::{Case, Rule, Shape};
-use crate::workload::Ask;
 use ::leaky_bucket::RateLimiter;
 use std::time::Duration;
 
 /// It counts its refills in whole milliseconds.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 
-const FAIR: (&str, bool) = ("leaky-bucket/fair", true);
-const UNFAIR: (&str, bool) = ("leaky-bucket/unfair", false);
-
 /// Direct in both manners, and in a `DashMap`.
 pub fn offers(case: &Case) -> Vec<Candidate> {
+    let rule = case.rule;
+    let direct = |name, fair| {
+        Candidate::asked(name, move || limiter(rule, fair), |one, _| one.try_acquire(1))
+    };
+    let (fair, unfair) = (direct("leaky-bucket/fair", true), direct("leaky-bucket/unfair", false));
+    let keyed = per_key::<u64, _>(
+        "leaky-bucket/u64 in DashMap",
+        move || limiter(rule, true),
+        |one| one.try_acquire(1),
+    );
     match case.shape {
-        Shape::One => vec![direct(case.rule, FAIR), direct(case.rule, UNFAIR)],
-        Shape::Keyed => vec![keyed(case.rule)],
-        Shape::HotKey => vec![direct(case.rule, FAIR), keyed(case.rule)],
+        Shape::One => vec![fair, unfair],
+        Shape::Keyed => vec![keyed],
+        Shape::HotKey => vec![fair, keyed],
         _ => Vec::new(),
     }
-}
-
-fn direct(rule: Rule, (name, fair): (&'static str, bool)) -> Candidate {
-    Candidate::new(name, rule, move |rule| limiter(rule, fair))
-}
-
-fn keyed(rule: Rule) -> Candidate {
-    Candidate::new("leaky-bucket/u64 in DashMap", rule, |rule| {
-        PerKey::<u64, _, _>::new(move || limiter(rule, true))
-    })
 }
 
 fn limiter(rule: Rule, fair: bool) -> RateLimiter {
@@ -50,10 +45,4 @@ fn limiter(rule: Rule, fair: bool) -> RateLimiter {
         .interval(interval)
         .fair(fair)
         .build()
-}
-
-impl Subject for RateLimiter {
-    fn decide(&self, _: &Ask) -> bool {
-        self.try_acquire(1)
-    }
 }

@@ -21,10 +21,17 @@ const NAMESPACE: &str = "bench";
 
 /// A simple limit, and one per user.
 pub fn offers(case: &Case) -> Vec<Candidate> {
+    let rule = case.rule;
     let simple =
-        Candidate::new("limitador/simple", case.rule, |rule| Simple(limiter(rule, vec![])));
-    let per_user =
-        Candidate::new("limitador/String", case.rule, |rule| PerUser(limiter(rule, vec!["user"])));
+        Candidate::new("limitador/simple", move || Box::new(Simple(limiter(rule, vec![]))));
+    let per_user = Candidate::asked(
+        "limitador/String",
+        move || limiter(rule, vec!["user"]),
+        |limiter, ask| {
+            let values = HashMap::from([("user".to_owned(), ask.key.clone())]);
+            limiter.ask(&Context::from(values))
+        },
+    );
     match case.shape {
         Shape::One => vec![simple],
         Shape::Keyed => vec![per_user],
@@ -63,14 +70,5 @@ impl Subject for Simple {
     fn run(&self, asks: &[Ask], pace: Pace) -> u64 {
         let context = Context::default();
         pace.count(asks, |_| self.0.ask(&context))
-    }
-}
-
-struct PerUser(Limiter);
-
-impl Subject for PerUser {
-    fn decide(&self, ask: &Ask) -> bool {
-        let values = HashMap::from([("user".to_owned(), ask.key.clone())]);
-        self.0.ask(&Context::from(values))
     }
 }

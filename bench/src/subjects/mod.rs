@@ -6,10 +6,8 @@
 mod floor;
 mod gate;
 mod governor;
-mod key;
 mod leaky_bucket;
 mod limitador;
-mod per_key;
 mod ratelimit;
 mod statistics;
 mod tables;
@@ -19,6 +17,8 @@ mod tidegate;
 use crate::cases::{Case, Rule};
 use crate::pace::Pace;
 use crate::workload::Ask;
+use dashmap::DashMap;
+use std::hash::Hash;
 pub use tidegate::spec;
 
 /// THE LIST of peers and floors.
@@ -57,19 +57,79 @@ pub struct Candidate {
 }
 
 impl Candidate {
-    /// Named `name`, built by `build` from the case's rule.
-    pub fn new<S: Subject + 'static>(
+    /// Named `name`, built by `build`, and asked by `decide`.
+    pub fn asked<T: Send + Sync + 'static>(
         name: &'static str,
-        rule: Rule,
-        build: impl Fn(Rule) -> S + 'static,
+        build: impl Fn() -> T + 'static,
+        decide: impl Fn(&T, &Ask) -> bool + Copy + Send + Sync + 'static,
     ) -> Self {
-        Self { name, build: Box::new(move || Box::new(build(rule))) }
+        Self::new(name, move || Box::new(Asked { limiter: build(), decide }))
+    }
+
+    /// Named `name`, built by `build`.
+    pub fn new(name: &'static str, build: impl Fn() -> Box<dyn Subject> + 'static) -> Self {
+        Self { name, build: Box::new(build) }
     }
 
     /// A new limiter, as at its first request.
     pub fn build(&self) -> Box<dyn Subject> {
         (self.build)()
     }
+}
+
+/// A limiter, and a function that asks it.
+struct Asked<T, D> {
+    limiter: T,
+    decide: D,
+}
+
+impl<T: Send + Sync, D: Fn(&T, &Ask) -> bool + Send + Sync> Subject for Asked<T, D> {
+    fn decide(&self, ask: &Ask) -> bool {
+        (self.decide)(&self.limiter, ask)
+    }
+}
+
+/// The keys of a table that is asked by one kind of key, both of which are there when the request comes in.
+trait Key: Hash + Eq + Clone + Send + Sync + 'static {
+    /// The key of `ask`, without allocating.
+    fn of(ask: &Ask) -> &Self;
+}
+
+impl Key for String {
+    fn of(ask: &Ask) -> &Self {
+        &ask.key
+    }
+}
+
+impl Key for u64 {
+    fn of(ask: &Ask) -> &Self {
+        &ask.number
+    }
+}
+
+/// Limiters that have no table of their own, put into a `DashMap`, as users of such crates do; `new` makes a limiter at
+/// its key's first request.
+///
+/// Known keys are looked up under a shard's read lock by reference; the key is cloned (a `String` allocates) only at its
+/// first request.
+fn per_key<K: Key, L: Send + Sync + 'static>(
+    name: &'static str,
+    new: impl Fn() -> L + Copy + Send + Sync + 'static,
+    decide: impl Fn(&L) -> bool + Copy + Send + Sync + 'static,
+) -> Candidate {
+    Candidate::asked(name, DashMap::<K, L>::new, move |table, ask| {
+        let key = K::of(ask);
+        if let Some(limiter) = table.get(key) {
+            return decide(&limiter);
+        }
+        decide(&table.entry(key.clone()).or_insert_with(new))
+    })
+}
+
+/// Unwraps a limiter or gate: all their rules are written here.
+#[expect(clippy::expect_used, reason = "a rule of this project that is not sound is to be mended")]
+pub fn sound<L, E: std::fmt::Debug>(built: Result<L, E>) -> L {
+    built.expect("a sound rule")
 }
 
 /// A table that hostile keys are sent through.
@@ -83,7 +143,7 @@ pub struct Flooded {
 /// Tables that may hold no more than `cap` keys, and one that nothing bounds.
 pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
     let mut flooded = tidegate::flooded(rule, cap);
-    flooded.push(Flooded { candidate: governor::string(rule), most_admitted: None });
+    flooded.push(Flooded { candidate: governor::by_text(rule), most_admitted: None });
     flooded
 }
 

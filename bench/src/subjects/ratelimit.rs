@@ -3,35 +3,26 @@
 //!
 //! Asked by `try_wait`, built by its builder. Starts full here, as every other subject.
 
-use super::per_key::PerKey;
-use super::{Candidate, Subject};
+use super::{Candidate, per_key};
 use crate::cases::{Case, Rule, Shape};
-use crate::workload::Ask;
 use ::ratelimit::Ratelimiter;
 
 /// Direct, and in a `DashMap` by either kind of key.
 pub fn offers(case: &Case) -> Vec<Candidate> {
+    let new = {
+        let rule = case.rule;
+        move || limiter(rule)
+    };
+    let admits = |limiter: &Ratelimiter| limiter.try_wait().is_ok();
+    let direct = Candidate::asked("ratelimit/direct", new, move |limiter, _| admits(limiter));
+    let by_text = per_key::<String, _>("ratelimit/String in DashMap", new, admits);
+    let by_number = per_key::<u64, _>("ratelimit/u64 in DashMap", new, admits);
     match case.shape {
-        Shape::One => vec![direct(case.rule)],
-        Shape::Keyed => keyed(case.rule),
-        Shape::HotKey => std::iter::once(direct(case.rule)).chain(keyed(case.rule)).collect(),
+        Shape::One => vec![direct],
+        Shape::Keyed => vec![by_text, by_number],
+        Shape::HotKey => vec![direct, by_text, by_number],
         _ => Vec::new(),
     }
-}
-
-fn direct(rule: Rule) -> Candidate {
-    Candidate::new("ratelimit/direct", rule, limiter)
-}
-
-fn keyed(rule: Rule) -> Vec<Candidate> {
-    vec![
-        Candidate::new("ratelimit/String in DashMap", rule, |rule| {
-            PerKey::<String, _, _>::new(move || limiter(rule))
-        }),
-        Candidate::new("ratelimit/u64 in DashMap", rule, |rule| {
-            PerKey::<u64, _, _>::new(move || limiter(rule))
-        }),
-    ]
 }
 
 fn limiter(rule: Rule) -> Ratelimiter {
@@ -41,10 +32,4 @@ fn limiter(rule: Rule) -> Ratelimiter {
         .initial_available(rule.capacity)
         .build()
         .unwrap_or_else(|_| Ratelimiter::new(1))
-}
-
-impl Subject for Ratelimiter {
-    fn decide(&self, _: &Ask) -> bool {
-        self.try_wait().is_ok()
-    }
 }

@@ -8,19 +8,18 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Mutex, PoisonError};
 
+use super::Candidate;
 use super::floor::{Clock, Micros, take};
-use super::{Candidate, Subject};
-use crate::cases::{Case, Rule, Shape};
-use crate::workload::Ask;
+use crate::cases::{Case, Shape};
 use siphasher::sip128::{Hasher128, SipHasher13};
 
 /// DashMap, papaya, and hashbrown in 64 shards with a mutex each.
 pub fn offers(case: &Case) -> Vec<Candidate> {
     match case.shape {
         Shape::Keyed | Shape::HotKey => vec![
-            Candidate::new("table/dashmap", case.rule, Keyed::<Dash>::new),
-            Candidate::new("table/papaya", case.rule, Keyed::<Papaya>::new),
-            Candidate::new("table/sharded hashbrown", case.rule, Keyed::<Sharded>::new),
+            keyed::<Dash>("table/dashmap"),
+            keyed::<Papaya>("table/papaya"),
+            keyed::<Sharded>("table/sharded hashbrown"),
         ],
         _ => Vec::new(),
     }
@@ -32,25 +31,14 @@ trait Table: Default + Send + Sync {
     fn with(&self, print: u128, step: impl Fn(&AtomicU64) -> bool) -> bool;
 }
 
-struct Keyed<T> {
-    table: T,
-    clock: Micros,
-    seed: SipHasher13,
-}
-
-impl<T: Table> Keyed<T> {
-    fn new(_: Rule) -> Self {
-        Self { table: T::default(), clock: Micros::start(), seed: SipHasher13::new_with_keys(1, 2) }
-    }
-}
-
-impl<T: Table> Subject for Keyed<T> {
-    fn decide(&self, ask: &Ask) -> bool {
-        let now = self.clock.read();
-        let mut hasher = self.seed;
+fn keyed<T: Table + 'static>(name: &'static str) -> Candidate {
+    let build = || (T::default(), Micros::start(), SipHasher13::new_with_keys(1, 2));
+    Candidate::asked(name, build, |(table, clock, seed), ask| {
+        let now = clock.read();
+        let mut hasher = *seed;
         hasher.write(ask.key.as_bytes());
-        self.table.with(hasher.finish128().as_u128(), |word| take(word, now))
-    }
+        table.with(hasher.finish128().as_u128(), |word| take(word, now))
+    })
 }
 
 /// Fingerprints are hashes already.

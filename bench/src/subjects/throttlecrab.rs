@@ -15,9 +15,11 @@ use std::time::{Duration, SystemTime};
 
 /// Keyed, alone and shared.
 pub fn offers(case: &Case) -> Vec<Candidate> {
-    let shared = Candidate::new("throttlecrab/String in Mutex", case.rule, Shared::new);
+    let rule = case.rule;
+    let shared =
+        Candidate::new("throttlecrab/String in Mutex", move || Box::new(Shared::new(rule)));
     let owned =
-        Candidate::new("throttlecrab/String owned", case.rule, |rule| Owned(Shared::new(rule)));
+        Candidate::new("throttlecrab/String owned", move || Box::new(Owned(Shared::new(rule))));
     match case.shape {
         Shape::Keyed => vec![owned, shared],
         Shape::HotKey => vec![shared],

@@ -2,14 +2,11 @@
 //!
 //! `admits` is asked: the verdict without figures. Keys are borrowed; nothing is allocated for one.
 
-use super::{Candidate, Flooded, Subject};
+use super::{Candidate, Flooded, Subject, sound};
 use crate::cases::{Case, Rule, Shape};
 use crate::pace::Pace;
 use crate::workload::Ask;
-use ::tidegate::{
-    AlgorithmKind, Clock, Key, KeyedLimiter, Limiter, MAX_LIMIT, OnFull, RuleErrors, Spec,
-    Timestamp,
-};
+use ::tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, MAX_LIMIT, OnFull, Spec, Timestamp};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
@@ -34,25 +31,33 @@ const FEW_KEYS: u64 = 1_000;
 
 /// Every algorithm alone and keyed; over a full window, those that keep more than a count.
 pub fn offers(case: &Case) -> Vec<Candidate> {
-    let (rule, max_keys) = (case.rule, usize::try_from(case.keys).unwrap_or(usize::MAX));
-    let keyed = move |algorithm, rule| Keyed::new(algorithm, rule, max_keys, OnFull::Share);
-    let bucket = AlgorithmKind::TokenBucket;
+    let rule = case.rule;
+    let max_keys = usize::try_from(case.keys).unwrap_or(usize::MAX);
+    let table = move |algorithm| keyed(algorithm, rule, max_keys, OnFull::Share);
+    let bucket = move || table(AlgorithmKind::TokenBucket);
+    let one = move |algorithm| sound(Limiter::new(spec(algorithm, rule)));
+    let ask_one = |limiter: &Limiter, _: &Ask| limiter.admits(1);
+    let by_text = |limiter: &KeyedLimiter, ask: &Ask| limiter.admits(&ask.key, 1);
     match case.shape {
-        Shape::One => of(&NAMES.map(|(algorithm, _)| algorithm), rule, One::new),
-        Shape::Window => of(&WINDOWS, rule, One::new),
-        Shape::Sliding => of(&WINDOWS, rule, Stepped::new),
+        Shape::One => named(&NAMES.map(|(algorithm, _)| algorithm), one, ask_one),
+        Shape::Window => named(&WINDOWS, one, ask_one),
+        Shape::Sliding => named(
+            &WINDOWS,
+            move |algorithm| stepped(algorithm, rule),
+            |limiter, _| limiter.admits(1),
+        ),
         Shape::Keyed => {
-            let mut offered = of(&keyed_algorithms(case.keys), rule, keyed);
-            let many = move |rule| Many(keyed(bucket, rule));
-            offered.push(Candidate::new("tidegate/token_bucket, check_many", rule, many));
-            offered.extend(by_other_keys(rule, move |rule| keyed(bucket, rule)));
+            let mut offered = named(&keyed_algorithms(case.keys), table, by_text);
+            let many = "tidegate/token_bucket, check_many";
+            offered.push(Candidate::new(many, move || Box::new(Many(bucket()))));
+            offered.extend(by_other_keys(bucket));
             offered
         }
-        Shape::TableAtCap | Shape::TableOnTheWay => of(&keyed_algorithms(case.keys), rule, keyed),
+        Shape::Table => named(&keyed_algorithms(case.keys), table, by_text),
         Shape::HotKey => {
-            let mut offered = of(&[bucket], rule, keyed);
-            let one = move |rule| One::new(bucket, rule);
-            offered.push(Candidate::new("tidegate/token_bucket, one limiter", rule, one));
+            let one = move || one(AlgorithmKind::TokenBucket);
+            let mut offered = named(&[AlgorithmKind::TokenBucket], table, by_text);
+            offered.push(Candidate::asked("tidegate/token_bucket, one limiter", one, ask_one));
             offered
         }
         // Files of their own have them.
@@ -63,25 +68,23 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
 /// Tables with a cap, for either thing that becomes of keys beyond it.
 pub fn flooded(rule: Rule, cap: u64) -> Vec<Flooded> {
     let max_keys = usize::try_from(cap).unwrap_or(usize::MAX);
-    let flooded = |name, algorithm, on_full, shared| Flooded {
-        candidate: Candidate::new(name, rule, move |rule| {
-            Keyed::new(algorithm, rule, max_keys, on_full)
-        }),
+    let (bucket, window) = (AlgorithmKind::TokenBucket, AlgorithmKind::SlidingWindow);
+    let all = [
+        ("tidegate/token_bucket, share", bucket, OnFull::Share, rule.capacity),
+        ("tidegate/token_bucket, refuse", bucket, OnFull::Refuse, 0),
+        ("tidegate/sliding_window, share", window, OnFull::Share, rule.capacity),
+        ("tidegate/sliding_window, refuse", window, OnFull::Refuse, 0),
+    ];
+    let flooded = all.map(|(name, algorithm, on_full, shared)| Flooded {
+        candidate: Candidate::asked(
+            name,
+            move || keyed(algorithm, rule, max_keys, on_full),
+            |limiter, ask| limiter.admits(&ask.key, 1),
+        ),
         // The caller has one of the places.
         most_admitted: Some(cap - 1 + shared),
-    };
-    let (share, refuse) = (OnFull::Share, OnFull::Refuse);
-    vec![
-        flooded("tidegate/token_bucket, share", AlgorithmKind::TokenBucket, share, rule.capacity),
-        flooded("tidegate/token_bucket, refuse", AlgorithmKind::TokenBucket, refuse, 0),
-        flooded(
-            "tidegate/sliding_window, share",
-            AlgorithmKind::SlidingWindow,
-            share,
-            rule.capacity,
-        ),
-        flooded("tidegate/sliding_window, refuse", AlgorithmKind::SlidingWindow, refuse, 0),
-    ]
+    });
+    flooded.into()
 }
 
 fn keyed_algorithms(keys: u64) -> Vec<AlgorithmKind> {
@@ -89,16 +92,15 @@ fn keyed_algorithms(keys: u64) -> Vec<AlgorithmKind> {
     all.filter(|algorithm| *algorithm != AlgorithmKind::SlidingLog || keys <= FEW_KEYS).collect()
 }
 
-fn of<S: Subject + 'static>(
+fn named<T: Send + Sync + 'static>(
     algorithms: &[AlgorithmKind],
-    rule: Rule,
-    build: impl Fn(AlgorithmKind, Rule) -> S + Copy + 'static,
+    build: impl Fn(AlgorithmKind) -> T + Copy + 'static,
+    decide: impl Fn(&T, &Ask) -> bool + Copy + Send + Sync + 'static,
 ) -> Vec<Candidate> {
-    let named = NAMES.iter().filter(|(algorithm, _)| algorithms.contains(algorithm));
-    let candidate = |&(algorithm, name): &(AlgorithmKind, &'static str)| {
-        Candidate::new(name, rule, move |rule| build(algorithm, rule))
-    };
-    named.map(candidate).collect()
+    let named = NAMES.into_iter().filter(|(algorithm, _)| algorithms.contains(algorithm));
+    named
+        .map(|(algorithm, name)| Candidate::asked(name, move || build(algorithm), decide))
+        .collect()
 }
 
 /// The case's rule: N in W, with W/N = `every`. Where no limit is to be reached it is so high that none is, and so slow
@@ -127,56 +129,20 @@ pub fn spec(algorithm: AlgorithmKind, rule: Rule) -> Spec {
     spec
 }
 
-/// Unwraps a limiter or gate; all its rules are written here.
-#[expect(clippy::expect_used, reason = "a rule of this file that is not sound is to be mended")]
-fn sound<L>(built: Result<L, RuleErrors>) -> L {
-    built.expect("a sound rule")
-}
-
-struct One(Limiter);
-
-impl One {
-    fn new(algorithm: AlgorithmKind, rule: Rule) -> Self {
-        Self(sound(Limiter::new(spec(algorithm, rule))))
-    }
-}
-
-impl Subject for One {
-    fn decide(&self, _: &Ask) -> bool {
-        self.0.admits(1)
-    }
-}
-
 /// One limiter whose clock moves on by W/N at each decision: as soon as N are in the window, one
 /// leaves it whenever one is admitted.
-struct Stepped(Limiter<Steps>);
-
-impl Stepped {
-    fn new(algorithm: AlgorithmKind, rule: Rule) -> Self {
-        let every_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
-        let limiter = Limiter::with_clock(spec(algorithm, rule), Steps::of(every_us));
-        let stepped = Self(sound(limiter));
-        (0..rule.capacity).for_each(|_| _ = stepped.0.admits(1));
-        stepped
-    }
-}
-
-impl Subject for Stepped {
-    fn decide(&self, _: &Ask) -> bool {
-        self.0.admits(1)
-    }
+fn stepped(algorithm: AlgorithmKind, rule: Rule) -> Limiter<Steps> {
+    let step_us = u64::try_from(rule.every.as_micros()).unwrap_or(u64::MAX);
+    let clock = Steps { now_us: AtomicU64::new(0), step_us };
+    let limiter = sound(Limiter::with_clock(spec(algorithm, rule), clock));
+    (0..rule.capacity).for_each(|_| _ = limiter.admits(1));
+    limiter
 }
 
 /// A clock for one thread.
 struct Steps {
     now_us: AtomicU64,
     step_us: u64,
-}
-
-impl Steps {
-    fn of(step_us: u64) -> Self {
-        Self { now_us: AtomicU64::new(0), step_us }
-    }
 }
 
 impl Clock for Steps {
@@ -191,65 +157,44 @@ impl Clock for Steps {
     }
 }
 
-struct Keyed(KeyedLimiter);
-
-impl Keyed {
-    fn new(algorithm: AlgorithmKind, rule: Rule, max_keys: usize, on_full: OnFull) -> Self {
-        Self(sound(KeyedLimiter::new(spec(algorithm, rule))).with_max_keys(max_keys, on_full))
-    }
-}
-
-impl Subject for Keyed {
-    fn decide(&self, ask: &Ask) -> bool {
-        self.0.admits(&ask.key, 1)
-    }
-}
-
-/// Asked by another key than text, which is made of the number of the request.
-struct By<F>(Keyed, F);
-
-impl<K: Key, F: Fn(&Ask) -> K + Send + Sync> Subject for By<F> {
-    fn decide(&self, ask: &Ask) -> bool {
-        self.0.0.admits((self.1)(ask), 1)
-    }
+fn keyed(algorithm: AlgorithmKind, rule: Rule, max_keys: usize, on_full: OnFull) -> KeyedLimiter {
+    sound(KeyedLimiter::new(spec(algorithm, rule))).with_max_keys(max_keys, on_full)
 }
 
 /// A token bucket by a number, an address, the bytes of a UUID, and a pair of text and number.
-fn by_other_keys(
-    rule: Rule,
-    keyed: impl Fn(Rule) -> Keyed + Copy + 'static,
-) -> impl Iterator<Item = Candidate> {
-    let number = |ask: &Ask| ask.number;
-    let address = |ask: &Ask| IpAddr::from(Ipv4Addr::from_bits(ask.number as u32));
-    let uuid = |ask: &Ask| u128::from(ask.number).to_be_bytes();
-    let pair = |ask: &Ask| ("user", ask.number);
+fn by_other_keys(bucket: impl Fn() -> KeyedLimiter + Copy + 'static) -> [Candidate; 4] {
     [
-        Candidate::new("tidegate/token_bucket, u64", rule, move |rule| By(keyed(rule), number)),
-        Candidate::new("tidegate/token_bucket, IpAddr", rule, move |rule| By(keyed(rule), address)),
-        Candidate::new("tidegate/token_bucket, [u8; 16]", rule, move |rule| By(keyed(rule), uuid)),
-        Candidate::new("tidegate/token_bucket, (str, u64)", rule, move |rule| {
-            By(keyed(rule), pair)
+        Candidate::asked("tidegate/token_bucket, u64", bucket, |limiter, ask| {
+            limiter.admits(ask.number, 1)
+        }),
+        Candidate::asked("tidegate/token_bucket, IpAddr", bucket, |limiter, ask| {
+            limiter.admits(IpAddr::from(Ipv4Addr::from_bits(ask.number as u32)), 1)
+        }),
+        Candidate::asked("tidegate/token_bucket, [u8; 16]", bucket, |limiter, ask| {
+            limiter.admits(u128::from(ask.number).to_be_bytes(), 1)
+        }),
+        Candidate::asked("tidegate/token_bucket, (str, u64)", bucket, |limiter, ask| {
+            limiter.admits(("user", ask.number), 1)
         }),
     ]
-    .into_iter()
 }
 
-/// The same, asked in batches.
-struct Many(Keyed);
+/// Asked in batches.
+struct Many(KeyedLimiter);
 
 /// Keys in a batch.
 const BATCH: usize = 256;
 
 impl Subject for Many {
     fn decide(&self, ask: &Ask) -> bool {
-        self.0.decide(ask)
+        self.0.admits(&ask.key, 1)
     }
 
     fn run(&self, asks: &[Ask], _: Pace) -> u64 {
         let mut allowed = 0;
         for batch in asks.chunks(BATCH) {
             let keys: Vec<&str> = batch.iter().map(|ask| ask.key.as_str()).collect();
-            allowed += self.0.0.check_many(&keys).into_iter().filter(|yes| *yes).count() as u64;
+            allowed += self.0.check_many(&keys).into_iter().filter(|yes| *yes).count() as u64;
         }
         allowed
     }

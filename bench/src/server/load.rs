@@ -1,9 +1,11 @@
-//! Connections with a fixed number of requests on their way at all times, on one thread.
+//! Load of our own, from one thread: connections with a fixed number of requests on their way at all times, or requests
+//! at a given rate, evenly apart, however long answers take.
+//!
+//! The latter is the view of a caller whose requests do not wait for each other. (h2load's `--rps` sends all due requests
+//! at once every ten milliseconds.)
 
-use super::PATIENCE;
-use super::asking::{Answers, Begins, Template, Verdict, open};
-use super::cases::Case;
-use crate::server::asking::lost;
+use super::asking::{Answers, Begins, Listener, PATIENCE, Template, Verdict, lost, open};
+use crate::harness::micros;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 use std::collections::VecDeque;
@@ -11,6 +13,25 @@ use std::io::ErrorKind::{Interrupted, WouldBlock};
 use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
+
+/// The requests, and their callers.
+pub struct Asks {
+    pub listener: Listener,
+    pub template: Template,
+    pub callers: usize,
+    /// Connections, of all servers together.
+    pub connections: usize,
+    pub pace: Pace,
+}
+
+/// When a request is sent.
+#[derive(Clone, Copy)]
+pub enum Pace {
+    /// As an earlier one is answered: so many are on their way on each connection. Latency counts from its writing.
+    Closed { depth: usize },
+    /// So many times a second, on one connection after the other. Latency counts from when it was due.
+    Open { per_s: f64 },
+}
 
 /// The answers that the callers got.
 #[derive(Debug, Default)]
@@ -29,33 +50,49 @@ pub struct Answered {
     pub stopped: Option<Instant>,
 }
 
-/// Asks for `length` as fast as answers come.
+/// Asks for `length`, and waits for the last answers.
 ///
 /// # Errors
 /// When a connection is lost, or an answer is not understood.
-pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Answered, String> {
+pub fn run(asks: &Asks, at: &[SocketAddr], length: Duration) -> Result<Answered, String> {
     let mut poll = Poll::new().map_err(lost)?;
-    let load = case.load;
-    let opened = |number: usize| Line::open(case, at, number, &poll);
-    let mut lines: Vec<_> = (0..load.connections).map(opened).collect::<Result<_, _>>()?;
+    let opened = |number: usize| Line::open(asks.listener, at, number, &poll);
+    let mut lines: Vec<_> = (0..asks.connections).map(opened).collect::<Result<_, _>>()?;
+    let begins = Instant::now();
     let mut asker = Asker {
-        template: Template::new(load.listener, case.scenario.domain()),
-        callers: case.scenario.callers(),
+        asks,
         random: 88_172_645_463_325_252,
-        ends: Instant::now() + length,
+        ends: begins + length,
         answered: Answered {
-            admitted: vec![0; case.scenario.callers()],
+            admitted: vec![0; asks.callers],
             exact_by_server: vec![0; at.len()],
             ..Answered::default()
         },
     };
-    for line in &mut lines {
-        (0..load.depth).for_each(|_| asker.ask(line, Instant::now()));
-        line.flush()?;
-    }
     let mut events = Events::with_capacity(1_024);
+    let mut sent = 0;
+    // The thread never rests while requests become due, so that it is not woken late.
+    let patience = match asks.pace {
+        Pace::Closed { depth } => {
+            for line in &mut lines {
+                (0..depth).for_each(|_| asker.ask(line, begins));
+                line.flush()?;
+            }
+            Duration::from_millis(10)
+        }
+        Pace::Open { .. } => Duration::ZERO,
+    };
     loop {
-        match poll.poll(&mut events, Some(Duration::from_millis(10))) {
+        if let Pace::Open { per_s } = asks.pace {
+            let due = begins + Duration::from_secs_f64(f64::from(sent) / per_s.max(1.0));
+            if due < asker.ends && Instant::now() >= due {
+                let line = &mut lines[sent as usize % asks.connections];
+                asker.ask(line, due);
+                line.flush()?;
+                sent += 1;
+            }
+        }
+        match poll.poll(&mut events, Some(patience)) {
             Err(error) if error.kind() == Interrupted => continue,
             polled => polled.map_err(lost)?,
         }
@@ -77,35 +114,38 @@ pub fn run(case: &Case, at: &[SocketAddr], length: Duration) -> Result<Answered,
 }
 
 /// The callers.
-struct Asker {
-    template: Template,
-    callers: usize,
+struct Asker<'a> {
+    asks: &'a Asks,
     random: u64,
     ends: Instant,
     answered: Answered,
 }
 
-impl Asker {
-    fn ask(&mut self, line: &mut Line, now: Instant) {
+impl Asker<'_> {
+    fn ask(&mut self, line: &mut Line, at: Instant) {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
         self.random ^= self.random << 17;
-        let caller = (self.random % self.callers as u64) as usize;
-        self.template.write(&mut line.out, caller, line.asked);
-        line.sent.push_back(Sent { at: now, caller, place: line.asked });
+        let caller = (self.random % self.asks.callers as u64) as usize;
+        self.asks.template.write(&mut line.out, caller, line.asked);
+        line.sent.push_back(Sent { at, caller, place: line.asked });
         line.asked += 1;
     }
 
     fn hear(&mut self, verdict: Verdict, sent: &Sent, server: usize, now: Instant) {
         self.answered.admitted[sent.caller] += u32::from(verdict.allowed);
-        let us = now.saturating_duration_since(sent.at).as_micros();
-        let us = u32::try_from(us).unwrap_or(u32::MAX);
+        let us = micros(now.saturating_duration_since(sent.at));
         if verdict.exact {
             self.answered.exact_us.push(us);
             self.answered.exact_by_server[server] += 1;
         } else {
             self.answered.other_us.push(us);
         }
+    }
+
+    /// Returns whether an answer makes its connection ask again.
+    fn asks_again(&self, now: Instant) -> bool {
+        matches!(self.asks.pace, Pace::Closed { .. }) && now < self.ends
     }
 }
 
@@ -116,7 +156,7 @@ struct Sent {
     place: usize,
 }
 
-/// A connection.
+/// A connection that does not block.
 struct Line {
     stream: TcpStream,
     server: usize,
@@ -128,14 +168,19 @@ struct Line {
 }
 
 impl Line {
-    fn open(case: &Case, at: &[SocketAddr], number: usize, poll: &Poll) -> Result<Self, String> {
+    fn open(
+        listener: Listener,
+        at: &[SocketAddr],
+        number: usize,
+        poll: &Poll,
+    ) -> Result<Self, String> {
         let server = number % at.len();
-        let stream = open(case.load.listener, at[server])?;
+        let stream = open(listener, at[server])?;
         stream.set_nonblocking(true).map_err(lost)?;
         let mut stream = TcpStream::from_std(stream);
         let interests = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(&mut stream, Token(number), interests).map_err(lost)?;
-        let answers = Answers::new(case.load.listener);
+        let answers = Answers::new(listener);
         let (sent, read, out) = (VecDeque::new(), Vec::new(), Vec::new());
         Ok(Self { stream, server, answers, asked: 0, sent, read, out })
     }
@@ -188,7 +233,7 @@ impl Line {
                     let sent = of.and_then(|of| self.sent.remove(of));
                     let sent = sent.ok_or("an answer to no request")?;
                     asker.hear(verdict, &sent, self.server, now);
-                    if now < asker.ends {
+                    if asker.asks_again(now) {
                         asker.ask(self, now);
                     }
                 }
@@ -196,5 +241,48 @@ impl Line {
         }
         self.read.drain(..at);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::net::TcpListener;
+    use std::thread;
+
+    /// A server that says yes to every line that ends a command, and counts them.
+    fn yes() -> SocketAddr {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let at = listener.local_addr().unwrap();
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let mut stream = stream.unwrap();
+                thread::spawn(move || {
+                    let lines = BufReader::new(stream.try_clone().unwrap()).lines();
+                    for line in lines.map_while(Result::ok) {
+                        if line.starts_with("user:") {
+                            stream.write_all(b":1\r\n").unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        at
+    }
+
+    #[test]
+    fn either_pace_is_kept_and_every_request_is_answered() {
+        let at = yes();
+        for (pace, least) in [(Pace::Open { per_s: 500.0 }, 50), (Pace::Closed { depth: 2 }, 4)] {
+            let template = Template::command(&["INCR", "user:__rand_int__"]);
+            let (listener, connections) = (Listener::Resp, 2);
+            let asks = Asks { listener, template, callers: 10, connections, pace };
+            let answered = run(&asks, &[at], Duration::from_millis(100)).unwrap();
+            let all = answered.exact_us.len();
+            assert!(all >= least && answered.unanswered == 0, "{all}");
+            assert_eq!(answered.admitted.iter().sum::<u32>() as usize, all);
+            assert!(matches!(pace, Pace::Closed { .. }) || all == 50, "{all} at 500 a second");
+        }
     }
 }

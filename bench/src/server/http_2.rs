@@ -1,18 +1,18 @@
 //! HTTP/2 as far as one call after the other needs it (RFC 9113): header fields are written out whole and
 //! never indexed, so that all calls but for their streams are the same bytes.
 
-use super::{Begins, lost};
-use crate::server::no_op;
+use super::asking::lost;
+use super::no_op;
 use std::io::{Read, Write};
 
-const DATA: u8 = 0;
-const HEADERS: u8 = 1;
+pub const DATA: u8 = 0;
+pub const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
-const GOAWAY: u8 = 7;
+pub const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
 /// Flags of DATA and HEADERS.
-const END_STREAM: u8 = 1;
+pub const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 /// A flag of SETTINGS.
 const ACK: u8 = 1;
@@ -20,7 +20,7 @@ const ACK: u8 = 1;
 const WINDOW: u32 = 1 << 30;
 
 /// One frame.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -76,21 +76,6 @@ pub fn frame_of(read: &[u8]) -> Option<(Frame, &[u8], usize)> {
     Some((frame, read.get(HEAD..bytes)?, bytes))
 }
 
-/// Returns the meaning of the first bytes; `messages` counts the messages of calls that have not ended.
-pub fn answer(read: &[u8], messages: &mut u64) -> Result<Begins, String> {
-    let Some((frame, _, bytes)) = frame_of(read) else { return Ok(Begins::More) };
-    match frame.kind {
-        DATA => *messages += 1,
-        HEADERS if frame.ends_stream() => {
-            *messages = messages.checked_sub(1).ok_or("a call was answered by no message")?;
-            return Ok(Begins::Answer(bytes, frame.stream as usize / 2));
-        }
-        _ if frame.breaks_off() => return Err("the server broke off".to_owned()),
-        _ => {}
-    }
-    Ok(Begins::Other(bytes))
-}
-
 /// The head of a frame.
 #[derive(Debug)]
 pub struct Frame {
@@ -132,23 +117,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_call_has_a_stream_of_its_own_and_is_known_again_by_its_answer() {
+    fn a_call_has_a_stream_of_its_own() {
         let sent = call(3, b"body");
         assert_eq!(sent[..9], [0, 0, sent[2], HEADERS, END_HEADERS, 0, 0, 0, 7]);
         assert!(sent.ends_with(&[&[0, 0, 4, DATA, END_STREAM, 0, 0, 0, 7], &b"body"[..]].concat()));
-        let answered = [
-            frame(WINDOW_UPDATE, 0, 0, &[0; 4]),
-            frame(HEADERS, END_HEADERS, 7, b"fields"),
-            frame(DATA, 0, 7, b"message"),
-            frame(HEADERS, END_HEADERS | END_STREAM, 7, b"trailers"),
-        ];
-        let mut messages = 0;
-        let reported = answered.map(|frame| answer(&frame, &mut messages).unwrap());
-        let [update, fields, message] = [13, 15, 16].map(Begins::Other);
-        assert_eq!(reported, [update, fields, message, Begins::Answer(17, 3)]);
-        let refused = frame(HEADERS, END_HEADERS | END_STREAM, 7, b"status 13");
-        assert_eq!(answer(&refused[..12], &mut messages), Ok(Begins::More));
-        assert!(answer(&refused, &mut messages).is_err());
-        assert!(answer(&frame(GOAWAY, 0, 0, &[0; 8]), &mut messages).is_err());
+        assert_eq!(streams(&sent), [5, sent.len() - 8]);
     }
 }
