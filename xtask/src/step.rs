@@ -13,8 +13,11 @@ pub(crate) struct Step {
     /// The condition on which it runs.
     pub(crate) when: When,
     /// Runs it. An error is a failure of the step, never of the whole run.
-    pub(crate) run: fn(&mut Context) -> Result<Outcome>,
+    pub(crate) run: Run,
 }
+
+/// The function of a step.
+pub(crate) type Run = fn(&mut Context) -> Result<Outcome>;
 
 /// When a step runs without being named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -26,52 +26,21 @@ struct Edition {
     name: &'static str,
     /// The folder of its contents, `SUMMARY.md`, and of its cover, `README.md`.
     folder: &'static str,
-    /// mdBook's own words, and the words of this book for them.
-    words: &'static [(&'static str, &'static str)],
+    /// Pairs of lines: mdBook's own words, and the words of this book for them.
+    words: &'static str,
 }
 
 /// The English book comes last: a file that both have, such as the page of errors, is English.
 const EDITIONS: [Edition; 2] = [CHINESE, ENGLISH];
 
-const ENGLISH: Edition = Edition { language: "en", name: "English", folder: "docs", words: &[] };
+const ENGLISH: Edition = Edition { language: "en", name: "English", folder: "docs", words: "" };
 
 const CHINESE: Edition = Edition {
     language: "zh-CN",
     name: "中文",
     folder: "docs/zh",
-    words: &[
-        ("Toggle Table of Contents", "显示或隐藏目录"),
-        ("Table of contents", "目录"),
-        ("Toggle Searchbar", "显示或隐藏搜索框"),
-        ("Search (`/`)", "搜索（/）"),
-        ("Search this book ...", "搜索本书"),
-        ("Change theme", "更换主题"),
-        (">Auto<", ">自动<"),
-        (">Light<", ">浅色<"),
-        ("Page navigation", "翻页"),
-        ("Previous chapter", "上一页"),
-        ("Next chapter", "下一页"),
-        ("Keyboard shortcuts", "快捷键"),
-        ("<p>Press <kbd>", "<p>按 <kbd>"),
-        (
-            "<kbd>←</kbd> or <kbd>→</kbd> to navigate between chapters",
-            "<kbd>←</kbd> 或 <kbd>→</kbd> 翻页",
-        ),
-        ("<kbd>S</kbd> or <kbd>/</kbd> to search in the book", "<kbd>S</kbd> 或 <kbd>/</kbd> 搜索"),
-        ("</kbd> to show this help", "</kbd> 显示此帮助"),
-        ("</kbd> to hide this help", "</kbd> 隐藏此帮助"),
-    ],
+    words: include_str!("../../book/zh-CN.txt"),
 };
-
-/// Pages keep their names, READMEs too, because no preprocessor renames them.
-const SETTINGS: &str = "[build]\ncreate-missing = false\nuse-default-preprocessors = false\n\n[output.html]\n\
-                        additional-css = [\"book.css\"]\nadditional-js = [\"theme.js\"]\n\n[output.html.print]\nenable = false\n\n\
-                        [output.html.playground]\nrunnable = false\n";
-
-/// The first page of the site, which opens the book in the reader's language.
-const START: &str = "<!DOCTYPE html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>Tidegate</title>\n\
-    <script>location.replace(navigator.language.startsWith(\"zh\") ? \"docs/zh/README.html\" : \"docs/README.html\")</script>\n\
-    <noscript><a href=\"docs/README.html\">English</a> <a href=\"docs/zh/README.html\">中文</a></noscript></html>\n";
 
 /// mdBook's bar at the top of a page, at whose end the other book is linked.
 const BAR: &str = "<div class=\"right-buttons\">";
@@ -118,7 +87,8 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         book.finish(&built, &site, &search)?;
         copy(&built, &html)?;
     }
-    write(&html.join("index.html"), START)?;
+    // The first page of the site opens the book in the reader's language.
+    copy(&ours.join("index.html"), &html.join("index.html"))?;
     let dead = dead_links(&html)?;
     dead.iter().for_each(|link| println!("{link}"));
     Ok(if dead.is_empty() {
@@ -131,8 +101,9 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
 impl Edition {
     fn build(&self, tool: &Path, site: &Path, built: &Path) -> Result<Outcome> {
         let Self { language, folder, .. } = self;
+        let settings = include_str!("../../book/settings.toml");
         let named =
-            format!("[book]\ntitle = \"Tidegate\"\nlanguage = \"{language}\"\n\n{SETTINGS}");
+            format!("{settings}\n[book]\ntitle = \"Tidegate\"\nlanguage = \"{language}\"\n");
         write(&site.join("book.toml"), &named)?;
         let listed = read(&site.join("src").join(folder).join("SUMMARY.md"))?;
         write(&site.join("src/SUMMARY.md"), &contents(&listed, folder))?;
@@ -168,7 +139,8 @@ impl Edition {
         let link = format!("{BAR}<a {attributes} href=\"{root}{target}\">{name}</a>");
         let list = format!("toc-{}.html\"", self.language);
         let text = text.replace(BAR, &link).replace("toc.html\"", &list);
-        self.words.iter().fold(text, |text, (from, to)| text.replace(from, to))
+        let words = self.words.split("\n\n").filter_map(|pair| pair.trim_end().split_once('\n'));
+        words.fold(text, |text, (from, to)| text.replace(from, to))
     }
 }
 
@@ -343,6 +315,14 @@ mod tests {
             let page = book.page(BAR, path, translated(path));
             assert!(page.contains(&format!(" href=\"{target}\">")), "{path}: {page}");
         }
+    }
+
+    #[test]
+    fn a_chinese_page_has_chinese_words() {
+        let page = "<button>Auto</button> <h2>Keyboard shortcuts</h2>";
+        let written = CHINESE.page(page, "docs/zh/c.html", None);
+        assert_eq!(written, "<button>自动</button> <h2>快捷键</h2>");
+        assert_eq!(ENGLISH.page(page, "docs/c.html", None), page);
     }
 
     #[test]

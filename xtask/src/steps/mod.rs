@@ -19,125 +19,54 @@ mod programs;
 mod tests;
 mod valkey;
 
-use crate::step::{Step, When};
+use crate::step::{Run, Step, When};
 
 /// The steps, in the order in which they run: quick and frequent failures come first.
 pub(crate) const LIST: &[Step] = &[
-    Step {
-        name: "format",
-        what: "every file is as rustfmt writes it",
-        when: When::Always,
-        run: format::run,
-    },
-    Step {
-        name: "clippy",
-        what: "no lint in any target, with all features",
-        when: When::Always,
-        run: clippy::run,
-    },
-    Step {
-        name: "docs",
-        what: "the documentation builds without a warning",
-        when: When::Always,
-        run: docs::run,
-    },
-    Step {
-        name: "bare",
-        what: "each library builds without features",
-        when: When::Always,
-        run: features::bare,
-    },
-    Step {
-        name: "house",
-        what: "the house rules: arrows, purity, file openings and lengths, documents",
-        when: When::Always,
-        run: house::run,
-    },
-    Step {
-        name: "ledger",
-        what: "no count of `cargo xtask count` is above its ceiling",
-        when: When::Always,
-        run: ledger::run,
-    },
-    Step {
-        name: "tests",
-        what: "unit, integration and documentation tests, with all features",
-        when: When::Always,
-        run: tests::run,
-    },
-    Step {
-        name: "valkey",
-        what: "the scripts over Valkey, from the system or from PyPI",
-        when: When::All,
-        run: valkey::scripts,
-    },
-    Step {
-        name: "examples",
-        what: "every example runs to its end and finds what it expects",
-        when: When::Always,
-        run: examples::run,
-    },
-    Step {
-        name: "packaging",
-        what: "every file that installs the server fits its format",
-        when: When::Always,
-        run: packaging::run,
-    },
-    Step {
-        name: "features",
-        what: "each library builds bare, and with each feature alone; so do the models",
-        when: When::All,
-        run: features::run,
-    },
-    Step {
-        name: "stores",
-        what: "all else that is tested over Redis, over Valkey",
-        when: When::All,
-        run: valkey::stores,
-    },
-    Step {
-        name: "deny",
-        what: "licences, banned crates and sources of every dependency (cargo-deny)",
-        when: When::All,
-        run: deny::policy,
-    },
-    Step {
-        name: "advisories",
-        what: "no dependency has a known vulnerability (cargo-deny)",
-        when: When::All,
-        run: deny::advisories,
-    },
-    Step {
-        name: "bench",
-        what: "format, lints and tests of the benchmarks, a workspace of its own",
-        when: When::All,
-        run: bench::run,
-    },
-    Step {
-        name: "book",
-        what: "mdBook makes a site of the pages in `target/book/html`",
-        when: When::All,
-        run: book::run,
-    },
-    Step {
-        name: "fuzz",
-        what: "the fuzz targets build, a workspace of its own",
-        when: When::All,
-        run: fuzz::run,
-    },
-    Step {
-        name: "loom",
-        what: "memory store, lines and statistics under every interleaving of a few threads (loom)",
-        when: When::All,
-        run: loom::run,
-    },
-    Step {
-        name: "long",
-        what: "the tests again, optimised, with many more random cases",
-        when: When::All,
-        run: tests::long,
-    },
+    always("format", "every file is as rustfmt writes it", format::run),
+    always("clippy", "no lint in any target, with all features", clippy::run),
+    always("docs", "the documentation builds without a warning", docs::run),
+    always("bare", "each library builds without features", features::bare),
+    always(
+        "house",
+        "the house rules: arrows, purity, file openings and lengths, documents",
+        house::run,
+    ),
+    always("ledger", "no count of `cargo xtask count` is above its ceiling", ledger::run),
+    always("tests", "unit, integration and documentation tests, with all features", tests::run),
+    long("valkey", "the scripts over Valkey, from the system or from PyPI", valkey::scripts),
+    always("examples", "every example runs to its end and finds what it expects", examples::run),
+    always("packaging", "every file that installs the server fits its format", packaging::run),
+    long(
+        "features",
+        "each library builds bare, and with each feature alone; so do the models",
+        features::run,
+    ),
+    long("stores", "all else that is tested over Redis, over Valkey", valkey::stores),
+    long(
+        "deny",
+        "licences, banned crates and sources of every dependency (cargo-deny)",
+        deny::policy,
+    ),
+    long("advisories", "no dependency has a known vulnerability (cargo-deny)", deny::advisories),
+    long("bench", "format, lints and tests of the benchmarks, a workspace of its own", bench::run),
+    long("book", "mdBook makes a site of the pages in `target/book/html`", book::run),
+    long("fuzz", "the fuzz targets build, a workspace of its own", fuzz::run),
+    long(
+        "loom",
+        "memory store, lines and statistics under every interleaving of a few threads (loom)",
+        loom::run,
+    ),
+    long("long", "the tests again, optimised, with many more random cases", tests::long),
 ];
+
+const fn always(name: &'static str, what: &'static str, run: Run) -> Step {
+    Step { name, what, when: When::Always, run }
+}
+
+const fn long(name: &'static str, what: &'static str, run: Run) -> Step {
+    Step { name, what, when: When::All, run }
+}
 
 #[cfg(test)]
 mod list {

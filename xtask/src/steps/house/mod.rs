@@ -47,58 +47,45 @@ impl From<Vec<String>> for Findings {
 struct Rule {
     name: &'static str,
     what: &'static str,
-    check: fn(&House<'_>) -> Findings,
+    check: Check,
+}
+
+/// The function of a rule.
+type Check = fn(&House<'_>) -> Findings;
+
+const fn rule(name: &'static str, what: &'static str, check: Check) -> Rule {
+    Rule { name, what, check }
 }
 
 /// All rules; a new rule is one file and one entry.
 const RULES: &[Rule] = &[
-    Rule {
-        name: "arrows",
-        what: "crates depend downward only: core <- engine <- lab <- server",
-        check: arrows::check,
-    },
-    Rule {
-        name: "folders",
-        what: "the modules of a folder import each other in one direction",
-        check: folders::check,
-    },
-    Rule {
-        name: "purity",
-        what: "the core is no_std, without unsafe code, without floats",
-        check: purity::check,
-    },
-    Rule {
-        name: "openings",
-        what: "every Rust file opens with `//!` and its one purpose",
-        check: openings::check,
-    },
-    Rule { name: "lengths", what: "no Rust file is too long to be read", check: lengths::check },
-    Rule {
-        name: "translations",
-        what: "translated pages have the parts and commands of their originals",
-        check: translations::check,
-    },
-    Rule { name: "links", what: "local links in documents lead somewhere", check: links::check },
-    Rule {
-        name: "book",
-        what: "every page is in the contents, and code of every page is compiled",
-        check: book::check,
-    },
-    Rule {
-        name: "commands",
-        what: "the programs, steps, examples and packages in shell lines exist",
-        check: commands::check,
-    },
-    Rule {
-        name: "events",
-        what: "docs/errors.md has every event of the log, and no text that the code does not have",
-        check: events::check,
-    },
-    Rule {
-        name: "numbers",
-        what: "numbers of the READMEs and of docs/PERFORMANCE.md are the numbers of the results",
-        check: numbers::check,
-    },
+    rule("arrows", "crates depend downward only: core <- engine <- lab <- server", arrows::check),
+    rule("folders", "the modules of a folder import each other in one direction", folders::check),
+    rule("purity", "the core is no_std, without unsafe code, without floats", purity::check),
+    rule("openings", "every Rust file opens with `//!` and its one purpose", openings::check),
+    rule("lengths", "no Rust file is too long to be read", lengths::check),
+    rule(
+        "translations",
+        "translated pages have the parts and commands of their originals",
+        translations::check,
+    ),
+    rule("links", "local links in documents lead somewhere", links::check),
+    rule("book", "every page is in the contents, and code of every page is compiled", book::check),
+    rule(
+        "commands",
+        "the programs, steps, examples and packages in shell lines exist",
+        commands::check,
+    ),
+    rule(
+        "events",
+        "docs/errors.md has every event of the log, and no text that the code does not have",
+        events::check,
+    ),
+    rule(
+        "numbers",
+        "numbers of the READMEs and of docs/PERFORMANCE.md are the numbers of the results",
+        numbers::check,
+    ),
 ];
 
 /// Applies every rule, and names the broken ones.
