@@ -52,8 +52,4 @@ impl Meaning for Closed {
     fn move_back(&mut self, _last: i128, _t: i128) {}
 
     fn amend(&mut self, _t: i128, _policy: &Policy) {}
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

@@ -109,8 +109,4 @@ impl Meaning for Concurrency {
         let permit = self.of(t, token);
         permit.map(|permit| permit.end = permit.end.max(end)).is_some()
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

@@ -92,8 +92,4 @@ impl Meaning for FixedWindow {
     fn amend(&mut self, _t: i128, policy: &Policy) {
         self.limit = policy.limit.into();
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

@@ -113,8 +113,4 @@ impl Meaning for LeakyBucket {
     fn set_level(&mut self, t: i128, parts: i128) {
         (self.water, self.at) = (parts, if parts > 0 { t } else { 0 });
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

@@ -103,8 +103,4 @@ impl Meaning for LeakyQueue {
     fn set_level(&mut self, t: i128, parts: i128) {
         self.next_free = if parts > 0 { t * self.rate.n + parts } else { 0 };
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

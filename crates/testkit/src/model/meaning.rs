@@ -5,7 +5,7 @@ use std::fmt::Debug;
 
 /// One algorithm's definition over its full history. Times are microseconds and never before the
 /// last unit taken; costs are 1 or more; at a limit of 0 none is admitted.
-pub(super) trait Meaning: Debug {
+pub(super) trait Meaning: Boxed + Debug {
     /// Units used at `t`, rounded up.
     fn used(&self, t: i128) -> i128;
     /// Returns whether `cost` is admitted at `t`.
@@ -60,8 +60,18 @@ pub(super) trait Meaning: Debug {
     fn renew(&mut self, _t: i128, _token: u64) -> bool {
         false
     }
+}
+
+/// Copies a definition and its history.
+pub(super) trait Boxed {
     /// A boxed copy.
     fn boxed(&self) -> Box<dyn Meaning>;
+}
+
+impl<M: Meaning + Clone + 'static> Boxed for M {
+    fn boxed(&self) -> Box<dyn Meaning> {
+        Box::new(self.clone())
+    }
 }
 
 impl Clone for Box<dyn Meaning> {

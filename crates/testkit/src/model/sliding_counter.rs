@@ -166,8 +166,4 @@ impl Meaning for SlidingCounter {
         let without = self.limit.max(hidden.map_or(0, |hidden| hidden.caused));
         if self.limit == 0 { 0 } else { (self.shown(number) - without).max(0) }
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

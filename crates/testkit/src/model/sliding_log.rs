@@ -86,8 +86,4 @@ impl Meaning for SlidingLog {
     fn amend(&mut self, _t: i128, policy: &Policy) {
         self.limit = policy.limit.into();
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }

@@ -123,8 +123,4 @@ impl Meaning for TokenBucket {
     fn set_level(&mut self, t: i128, parts: i128) {
         (self.level, self.at) = (self.full() - parts, if parts > 0 { t } else { 0 });
     }
-
-    fn boxed(&self) -> Box<dyn Meaning> {
-        Box::new(self.clone())
-    }
 }
