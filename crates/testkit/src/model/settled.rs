@@ -17,8 +17,15 @@ impl Model {
     /// Decides as [`Model::step`] does; a reservation holds the admitted units.
     pub fn reserve(&mut self, at_us: u64, cost: u64) -> Expected {
         let answer = self.step(at_us, cost);
-        if answer.allowed
-            && cost > 0
+        if answer.allowed {
+            self.reserved(cost);
+        }
+        answer
+    }
+
+    /// Makes a reservation of the units that were taken last.
+    pub fn reserved(&mut self, units: u64) {
+        if units > 0
             && let (Some(state), Some(last)) = (&mut self.state, self.last)
         {
             state.reserve(last);
@@ -26,7 +33,6 @@ impl Model {
                 eased.whole().reserve(last);
             }
         }
-        answer
     }
 
     /// Settles a reservation whose units were taken at `since_us`: gives the surplus back, or takes the shortfall, even

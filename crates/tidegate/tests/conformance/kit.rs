@@ -105,7 +105,7 @@ macro_rules! every_gate_that_is_reported_to {
 macro_rules! every_subject_in_memory {
     ($($behaviours:tt)+) => {
         $crate::kit::kit! {
-            InMemory [limiter keyed_packed keyed_sharded planned gate_packed gate_sharded] $($behaviours)+
+            InMemory [limiter keyed_packed keyed_sharded planned supplied gate_packed gate_sharded] $($behaviours)+
         }
     };
 }

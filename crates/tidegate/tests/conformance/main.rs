@@ -19,6 +19,7 @@ mod held;
 mod ids;
 mod ids_by_time;
 mod kit;
+mod models;
 mod one_key;
 #[path = "../common/packed/mod.rs"]
 mod packed;

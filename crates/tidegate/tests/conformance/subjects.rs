@@ -15,7 +15,7 @@ use std::pin::Pin;
 
 pub(crate) use in_process::InProcess;
 pub(crate) use limiters::{Keyed, Single};
-pub(crate) use planned::Planned;
+pub(crate) use planned::{Planned, Supplied};
 use std::time::Duration;
 use testkit::model;
 use tidegate::{AlgorithmKind, Decision, ManualClock, OnFull, RuleSpec, Spec};
@@ -59,6 +59,8 @@ pub(crate) trait Subject: Sync {
 /// A subject whose callers may wait their turn.
 pub(crate) trait Waiting: Subject {
     fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s>;
+    /// Puts other values in force.
+    fn change(&self, spec: Spec);
     fn waiting(&self, key: &str) -> usize;
 }
 
@@ -83,9 +85,23 @@ pub(crate) trait Capped: Kind {
     fn capped(&self, spec: Spec, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + '_>;
 }
 
+/// The moment at which a limiter comes under changed values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Follows {
+    AtOnce,
+    /// When it is asked next, with any decision.
+    WhenAsked,
+    /// When units are next taken or given back.
+    WhenTaken,
+}
+
 /// A kind whose subjects use a clock that a test moves.
 pub(crate) trait InMemory: Kind {
     fn by(&self, clock: &ManualClock, spec: Spec, max_waiters: usize) -> Box<dyn Waiting + '_>;
+
+    fn follows(&self) -> Follows {
+        Follows::AtOnce
+    }
 
     /// Returns whether a rule may start with part of its units, which is only possible without a key.
     fn has_initial(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Random walks: every verb, step by step, compared with the naive model in every value.
+//! Random walks: every verb, step by step, compared with the naive model in every value, also while the values change.
 //!
 //! Random policies of every algorithm, with states that fit in one word, two or none. `TIDEGATE_LONG=1` walks ten
 //! times as far.
@@ -6,17 +6,19 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use testkit::model::{self, Model};
+use testkit::model::{self, Expected, Model};
 use testkit::threads::{long, together};
 use testkit::traffic::{self, Rng};
-use tidegate::{Clock, ManualClock, Timestamp};
+use tidegate::{AlgorithmKind, Clock, ManualClock, Spec, Timestamp};
 
 use crate::kit::every_subject_in_memory;
+use crate::models::{Models, pool};
 use crate::packed::{answered, spec_of};
-use crate::subjects::{Case, InMemory, Subject};
+use crate::subjects::{Case, Follows, InMemory, Settle, Waiting};
 
 every_subject_in_memory! {
     a_random_walk_is_answered_as_by_the_models,
+    values_that_change_are_answered_as_by_the_models,
     eight_callers_get_what_the_model_has_as_time_passes,
 }
 
@@ -27,33 +29,118 @@ const STEPS: usize = 250;
 pub(crate) const HORIZON_US: u64 = 1 << 48;
 const SECOND_US: u64 = 1_000_000;
 
-/// One verb on the subject and on the model of its key.
-fn step(subject: &dyn Subject, model: &mut Model, key: &str, at_us: u64, rng: &mut Rng, cost: u64) {
-    match rng.below(100) {
-        0..50 => assert_eq!(answered(&subject.check(key, cost)), model.step(at_us, cost), "check"),
-        50..65 => assert_eq!(subject.admits(key, cost), model.step(at_us, cost).allowed, "admits"),
-        65..78 => assert_eq!(answered(&subject.peek(key, cost)), model.peek(at_us, cost), "peek"),
-        78..87 => {
-            let _ = subject.refund(key, cost);
-            model.refund(at_us, cost);
-        }
-        // Some subjects name the permit, and some give back what ends first.
-        87..97 if !model.policy().holds_permits() => {
-            let (want, actual) = (model.reserve(at_us, cost), rng.skewed(2 * cost.min(1_000) + 1));
-            let reserved = subject.reserve(key, cost);
-            assert_eq!(reserved.is_ok(), want.allowed, "reserve");
-            if let Ok(settle) = reserved {
-                let _ = settle(actual);
-                let since_us = model.last_us().unwrap_or(at_us);
-                model.settle_since(at_us, since_us, cost, actual);
+/// A reservation that is still to be settled.
+struct Open<'s> {
+    key: &'static str,
+    settle: Settle<'s>,
+    since_us: u64,
+    units: u64,
+}
+
+/// A subject, and the models of its keys.
+struct Walk<'s> {
+    subject: &'s dyn Waiting,
+    follows: Follows,
+    /// `None` without a limit, which counts nothing and forgets nothing.
+    values: Option<model::Policy>,
+    models: Models<&'static str>,
+    open: Vec<Open<'s>>,
+    at_us: u64,
+}
+
+impl Walk<'_> {
+    fn change(&mut self, values: Option<model::Policy>) {
+        let unlimited = Spec::unlimited(AlgorithmKind::TokenBucket);
+        self.subject.change(values.as_ref().map_or(unlimited, spec_of));
+        if let (Some(values), Follows::AtOnce) = (&values, self.follows) {
+            for key in self.models.ids(|_| true) {
+                self.models.under(self.at_us, &key, values);
             }
         }
-        _ => {
-            subject.reset(key);
-            model.reset(at_us);
+        self.values = values;
+    }
+
+    fn is_supplied(&self) -> bool {
+        self.follows == Follows::WhenTaken
+    }
+
+    /// The expected answer to a request. Values that it supplies and is denied under change nothing.
+    fn decided(&mut self, key: &'static str, values: &model::Policy, cost: u64) -> Expected {
+        let (at_us, is_supplied) = (self.at_us, self.is_supplied());
+        let (seen, begins) = self.models.tried(at_us, &key, values, cost, is_supplied);
+        // A cost of 0 puts no values in force that come with a call.
+        let is_look = cost == 0 && self.follows != Follows::AtOnce;
+        if is_look || is_supplied && !seen.allowed && !begins {
+            return seen;
+        }
+        self.models.under(at_us, &key, values).step(at_us, cost)
+    }
+
+    fn compare_peek(&self, key: &'static str, values: &model::Policy, cost: u64) {
+        let (want, _) = self.models.tried(self.at_us, &key, values, cost, self.is_supplied());
+        assert_eq!(answered(&self.subject.peek(key, cost)), want, "peek");
+    }
+
+    /// One verb on the subject and on the model of its key.
+    fn step(&mut self, key: &'static str, rng: &mut Rng, cost: u64) {
+        let (subject, at_us) = (self.subject, self.at_us);
+        let is_at_once = self.follows == Follows::AtOnce;
+        let Some(values) = self.values.clone() else {
+            assert!(subject.admits(key, cost), "without a limit");
+            return;
+        };
+        match rng.below(100) {
+            0..35 => {
+                let want = self.decided(key, &values, cost);
+                assert_eq!(answered(&subject.check(key, cost)), want, "check");
+            }
+            35..45 => {
+                let want = self.decided(key, &values, cost).allowed;
+                assert_eq!(subject.admits(key, cost), want, "admits");
+            }
+            45..52 => self.compare_peek(key, &values, cost),
+            52..58 => {
+                self.models.under(at_us, &key, &values).refund(at_us, cost);
+                let _ = subject.refund(key, cost);
+            }
+            // Some subjects name the permit, and some give back what ends first.
+            58..78 if !values.holds_permits() && (cost > 0 || is_at_once) => {
+                self.reserve(key, &values, cost)
+            }
+            78..97 if !self.open.is_empty() => {
+                let open = self.open.swap_remove(rng.below(self.open.len() as u64) as usize);
+                // A settlement that moves no unit puts no values in force that it supplies.
+                let is_supplied = self.is_supplied();
+                let known = self.models.get_mut(&open.key);
+                if is_supplied && known.is_none_or(|model| model.policy() != &values) {
+                    return;
+                }
+                let actual = rng.skewed(2 * open.units.min(1_000) + 1);
+                let answer = (open.settle)(actual);
+                let model = self.models.under(at_us, &open.key, &values);
+                model.settle_since(at_us, open.since_us, open.units, actual);
+                assert_eq!(answered(&answer), model.peek(at_us, 0), "settle");
+            }
+            _ => {
+                subject.reset(key);
+                self.models.under(at_us, &key, &values).reset(at_us);
+            }
+        }
+        self.compare_peek(key, &values, 1);
+    }
+
+    fn reserve(&mut self, key: &'static str, values: &model::Policy, units: u64) {
+        let at_us = self.at_us;
+        let want = self.decided(key, values, units).allowed;
+        let reserved = self.subject.reserve(key, units);
+        assert_eq!(reserved.is_ok(), want, "reserve");
+        if let Ok(settle) = reserved {
+            let model = self.models.under(at_us, &key, values);
+            model.reserved(units);
+            let since_us = model.last_us().unwrap_or(at_us);
+            self.open.push(Open { key, settle, since_us, units });
         }
     }
-    assert_eq!(answered(&subject.peek(key, 1)), model.peek(at_us, 1), "as it stands then");
 }
 
 fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
@@ -64,25 +151,65 @@ fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
         if !case.kind.has_initial() {
             policy.initial = None;
         }
-        let trace = traffic::trace(rng, &policy, STEPS);
-        let began_us = trace[0].0;
-        let clock = ManualClock::starting_at(Timestamp::from_micros(began_us));
-        let subject = case.by(&clock, spec_of(&policy));
-        let keys = subject.keys();
-        let mut models = keys.iter().map(|_| Model::new(policy.clone())).collect::<Vec<_>>();
-        let within = trace.into_iter().take_while(|(at_us, _)| at_us - began_us < HORIZON_US);
-        for (number, (at_us, cost)) in within.enumerate() {
-            clock.advance_to(Timestamp::from_micros(at_us));
-            steps += 1;
-            let key = rng.below(keys.len() as u64) as usize;
-            let took = std::panic::AssertUnwindSafe(|| {
-                step(&*subject, &mut models[key], keys[key], at_us, rng, cost);
-            });
-            let equal = std::panic::catch_unwind(took).is_ok();
-            assert!(equal, "seed {seed}, step {number} at {at_us}: {policy:?}");
-        }
+        steps += walk(case, rng, &[policy], 0, &format!("seed {seed}"));
     }
     assert!(steps > 10_000, "{steps} steps: too short a walk");
+}
+
+fn values_that_change_are_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
+    for seed in 0..POLICIES / 2 * if long() { 10 } else { 1 } {
+        let rng = &mut Rng::new(seed);
+        let policies = pool(rng, case.model(), AlgorithmKind::ALL, true);
+        let changes = rng.pick([2, 10, 50]);
+        walk(case, rng, &policies, changes, &format!("seed {seed}"));
+    }
+}
+
+/// Begins with the first policy, and changes it at so many of a hundred steps. Returns the number of steps.
+fn walk(
+    case: &Case<'_, dyn InMemory>,
+    rng: &mut Rng,
+    policies: &[model::Policy],
+    changes: u64,
+    context: &str,
+) -> usize {
+    let trace = traffic::trace(rng, &policies[0], STEPS);
+    let began_us = trace[0].0;
+    let clock = ManualClock::starting_at(Timestamp::from_micros(began_us));
+    let subject = case.by(&clock, spec_of(&policies[0]));
+    let keys = subject.keys();
+    let mut walk = Walk {
+        subject: &*subject,
+        follows: case.kind.follows(),
+        values: Some(policies[0].clone()),
+        models: Models::default(),
+        open: Vec::new(),
+        at_us: began_us,
+    };
+    let mut steps = 0;
+    for (at_us, cost) in trace {
+        if at_us - began_us >= HORIZON_US {
+            break;
+        }
+        clock.advance_to(Timestamp::from_micros(at_us));
+        let is_changed = rng.chance(changes);
+        if is_changed {
+            // Units that were taken in the microsecond of a change may come back or not.
+            clock.advance(Duration::from_micros(1));
+        }
+        walk.at_us = clock.now().as_micros();
+        steps += 1;
+        let took = std::panic::AssertUnwindSafe(|| {
+            if is_changed {
+                let next = policies[rng.below(policies.len() as u64) as usize].clone();
+                walk.change(Some(next).filter(|_| !rng.chance(10)));
+            }
+            walk.step(keys[rng.below(keys.len() as u64) as usize], rng, cost);
+        });
+        let equal = std::panic::catch_unwind(took).is_ok();
+        assert!(equal, "{context}, step {steps} at {at_us}: {:?} of {policies:?}", walk.values);
+    }
+    steps
 }
 
 /// Rules with a state in one word, in two (a large prime of units in half a year, or more of them than one word can

@@ -187,7 +187,7 @@ fn several_limits_charge_all_or_none_also_after_a_wait() {
     assert_eq!((Wish::of("ann", 1).ask(|request| gate.waiting(request)), clock.sleepers()), (0, 0));
 }
 
-/// The least patient of the rules in its way counts, and a rule that rejects is not waited for.
+/// The shortest wait of the rules in its way counts, and a rule that rejects is not waited for.
 #[test]
 fn every_rule_that_denies_must_let_it_wait() {
     let short = OnExcess::Wait { wait: ms(3), max_waiters: 9 };

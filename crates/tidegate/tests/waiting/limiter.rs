@@ -1,16 +1,8 @@
-//! Waiting for a limiter whose limit changes, for a limiter without a limit, and for a key among many.
+//! Waiting for a limiter without a limit, and for a key among many.
 
-use crate::tasks::{Task, bucket, ms, run, settle};
+use crate::tasks::{Task, bucket, ms, run};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Decision, KeyedLimiter, Limiter, ManualClock, Spec};
-
-/// A bucket of `limit` tokens that is empty, one token to come each millisecond.
-fn empty(limit: u64) -> (Limiter<ManualClock>, ManualClock) {
-    let clock = ManualClock::new();
-    let limiter = Limiter::with_clock(bucket(limit), clock.clone()).unwrap();
-    assert!(limiter.admits(limit));
-    (limiter, clock)
-}
 
 fn denied(decision: &Decision) -> Option<Duration> {
     assert!(!decision.is_allowed());
@@ -29,31 +21,6 @@ fn an_unlimited_limiter_makes_nobody_wait() {
     let task = Task::begun(limiter.acquire(u64::MAX, Duration::ZERO), &clock);
     assert_eq!(end(&task).limit, u64::MAX);
     assert!(limiter.acquire_blocking(u64::MAX, Duration::ZERO).is_allowed());
-}
-
-#[test]
-fn a_changed_limit_wakes_the_head() {
-    let (limiter, clock) = empty(10);
-    let began = clock.now();
-    let mut tasks: Vec<_> = [4, 20, 1]
-        .map(|cost| Task::begun(limiter.acquire(cost, ms(20)), &clock))
-        .into_iter()
-        .collect();
-    assert!(tasks[1].is_over(), "never, with a limit of 10");
-    // Twice as many in the same time, and what was used stays used.
-    limiter.amend(Spec::new(AlgorithmKind::TokenBucket, 20, ms(10))).unwrap();
-    assert_eq!([tasks[0].wakes(), tasks[2].wakes()], [1, 0]);
-    settle(&mut tasks, &clock);
-    assert!(tasks[0].is_over() && tasks[2].is_over(), "ten are there now");
-    // A waiter that cannot be admitted in time any more is refused when it learns of that.
-    assert!(limiter.admits(5));
-    let mut late = vec![Task::begun(limiter.acquire(4, ms(2)), &clock)];
-    limiter.amend(Spec::new(AlgorithmKind::TokenBucket, 10, ms(100))).unwrap();
-    settle(&mut late, &clock);
-    assert!(denied(&end(&late[0])) > Some(ms(2)));
-    assert_eq!((clock.now(), limiter.waiting()), (began, 0));
-    limiter.amend(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap();
-    assert!(limiter.admits(1_000));
 }
 
 #[test]

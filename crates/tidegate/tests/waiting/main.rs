@@ -6,7 +6,6 @@
     reason = "a test fails by panicking"
 )]
 
-mod changed_values;
 mod gate;
 mod ids;
 mod in_flight;
@@ -15,6 +14,7 @@ mod limiter;
 mod on_tokio;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+mod plans;
 #[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod threads;

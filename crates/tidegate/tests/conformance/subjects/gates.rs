@@ -1,11 +1,13 @@
 //! A gate over any store: the verbs of a request, and a gate in this process.
 
+use std::collections::HashMap;
 use std::pin::Pin;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Amendment, Answer, Decision, Descriptor, OnExcess, Request, RuleSpec, Spec,
-    Taken,
+    AlgorithmKind, Amendment, Answer, Decision, Descriptor, ManualClock, OnExcess, Policy, Request,
+    Rule, RuleSpec, Setup, Spec, Taken,
 };
 
 use super::{Kind, Settle, Subject, Turn, Waiting};
@@ -73,6 +75,34 @@ pub(crate) trait ByTime {
     fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_>;
 }
 
+/// Plans by user, which a test changes while gates look them up.
+#[derive(Clone, Default)]
+pub(crate) struct Plans(Arc<Mutex<HashMap<String, Arc<Rule>>>>);
+
+impl Plans {
+    /// The rule that has these plans.
+    pub(crate) const RULE: &str = "planned";
+
+    pub(crate) fn set(&self, user: &str, plan: Option<Spec>) {
+        let plan = plan.map(|spec| Arc::new(Rule::new(spec).unwrap()));
+        let mut plans = self.0.lock().unwrap();
+        match plan {
+            Some(plan) => plans.insert(user.to_owned(), plan),
+            None => plans.remove(user),
+        };
+    }
+
+    /// A gate's setup with these plans.
+    pub(crate) fn setup<C>(&self, rules: Vec<RuleSpec>) -> Setup<C> {
+        let plans = self.clone();
+        let setup = Setup::new(Policy::new(rules).unwrap());
+        let looked_up = move |descriptor: &Descriptor<'_>| {
+            plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
+        };
+        setup.plans(Request::DEFAULT_DOMAIN, Self::RULE, looked_up).unwrap()
+    }
+}
+
 /// Makes gates over one kind of store.
 pub(crate) trait Store: Sync {
     /// A gate whose requests are decided by all nodes in turn.
@@ -80,6 +110,24 @@ pub(crate) trait Store: Sync {
 
     /// A gate for state that each process has alone: waiters, bans and remembered answers.
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_>;
+
+    /// A gate of one process with plans. It uses the clock, unless its store has its own.
+    fn planned(
+        &self,
+        clock: &ManualClock,
+        rules: Vec<RuleSpec>,
+        plans: &Plans,
+    ) -> Box<dyn AnyGate + '_>;
+
+    /// Returns whether its gates use the clock of a test.
+    fn has_time(&self) -> bool {
+        true
+    }
+
+    /// Returns whether one step decides all limiters of a request.
+    fn is_one_step(&self) -> bool {
+        true
+    }
 
     /// A gate of requests with times of their own, the first at `begin_us`; `None` if the store's numbers are too
     /// small for the rules.
@@ -152,6 +200,19 @@ impl<S: Store> Store for Reported<S> {
         self.0.of_one_process(rules, ban)
     }
 
+    fn planned(
+        &self,
+        clock: &ManualClock,
+        rules: Vec<RuleSpec>,
+        plans: &Plans,
+    ) -> Box<dyn AnyGate + '_> {
+        self.0.planned(clock, rules, plans)
+    }
+
+    fn has_time(&self) -> bool {
+        self.0.has_time()
+    }
+
     fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
         self.0.by_time(begin_us, rules)
     }
@@ -218,6 +279,10 @@ impl Waiting for OneRule<'_> {
             let request = Request::from(Descriptor::new(&entries).cost(cost)).max_wait(max_wait);
             only(&self.0.acquire(request).await)
         })
+    }
+
+    fn change(&self, spec: Spec) {
+        self.0.amend("r", spec.into());
     }
 
     fn waiting(&self, key: &str) -> usize {

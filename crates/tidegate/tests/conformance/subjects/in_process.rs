@@ -6,7 +6,7 @@ use tidegate::{
 };
 
 use super::gates::{
-    Answered, AnyGate, Banning, ByTime, Ending, OneRule, Store, one_rule, waited_for,
+    Answered, AnyGate, Banning, ByTime, Ending, OneRule, Plans, Store, one_rule, waited_for,
 };
 use super::{Capped, DAY, InMemory, Subject, Waiting};
 use crate::packed::Unsteady;
@@ -38,6 +38,19 @@ impl Store for InProcess {
 
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
         self.by(ManualClock::new(), rules, ban)
+    }
+
+    fn planned(
+        &self,
+        clock: &ManualClock,
+        rules: Vec<RuleSpec>,
+        plans: &Plans,
+    ) -> Box<dyn AnyGate + '_> {
+        let clock = clock.clone();
+        match self {
+            Self::Packed => Box::new(Gate::with_clock(plans.setup(rules), clock)),
+            Self::Sharded => Box::new(Gate::with_clock(plans.setup(rules), Unsteady(clock))),
+        }
     }
 
     fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {

@@ -3,7 +3,7 @@
 use super::gates::Reported;
 #[cfg(feature = "redis")]
 use super::stores::{Cluster, Redis};
-use super::{InProcess, Keyed, Planned, Single};
+use super::{InProcess, Keyed, Planned, Single, Supplied};
 
 pub(crate) const fn limiter() -> Single {
     Single
@@ -19,6 +19,10 @@ pub(crate) const fn keyed_sharded() -> Keyed {
 
 pub(crate) const fn planned() -> Planned {
     Planned
+}
+
+pub(crate) const fn supplied() -> Supplied {
+    Supplied
 }
 
 pub(crate) const fn gate_packed() -> InProcess {

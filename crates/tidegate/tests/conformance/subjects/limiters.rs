@@ -63,6 +63,10 @@ impl<C: Timer> Waiting for Bounded<Limiter<C>> {
         Box::pin(self.0.acquire(cost, OnExcess::Wait { wait: max_wait, max_waiters: self.1 }))
     }
 
+    fn change(&self, spec: Spec) {
+        self.0.amend(spec).unwrap();
+    }
+
     fn waiting(&self, _key: &str) -> usize {
         self.0.waiting()
     }
@@ -128,6 +132,10 @@ impl<C: Clock> Subject for Bounded<KeyedLimiter<C>> {
 impl<C: Timer> Waiting for Bounded<KeyedLimiter<C>> {
     fn acquire<'s>(&'s self, key: &'s str, cost: u64, max_wait: Duration) -> Turn<'s> {
         Box::pin(self.0.acquire(key, cost, OnExcess::Wait { wait: max_wait, max_waiters: self.1 }))
+    }
+
+    fn change(&self, spec: Spec) {
+        self.0.amend(spec).unwrap();
     }
 
     fn waiting(&self, key: &str) -> usize {

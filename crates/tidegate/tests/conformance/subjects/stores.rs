@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock, Mutex, Weak};
 
 use tidegate::{
-    AlgorithmKind, Amendment, Answer, Ban, OnFull, Policy, Request, RuleSpec, Setup, SharedGate,
-    SharedReplay, Spec, StoreError, StoreSettings, Taken, Timestamp,
+    AlgorithmKind, Amendment, Answer, Ban, ManualClock, OnFull, Policy, Request, RuleSpec, Setup,
+    SharedGate, SharedReplay, Spec, StoreError, StoreSettings, Taken, Timestamp,
 };
 use tokio::runtime::{Builder, Runtime};
 
-use super::gates::{Answered, AnyGate, Banning, ByTime, Ending, OneRule, Store, one_rule};
+use super::gates::{Answered, AnyGate, Banning, ByTime, Ending, OneRule, Plans, Store, one_rule};
 use super::{Capped, DAY, Subject};
 use crate::server::nodes::Nodes as Servers;
 use crate::server::{Server, settings};
@@ -25,6 +25,13 @@ fn settings_of_ones_own(url: &str) -> StoreSettings {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let mut settings = settings(url);
     settings.key_prefix = format!("kit-{}:", NUMBER.fetch_add(1, Relaxed));
+    settings
+}
+
+/// Settings with which a node asks about each request.
+fn without_memory(url: &str) -> StoreSettings {
+    let mut settings = settings_of_ones_own(url);
+    settings.denial_memory = false;
     settings
 }
 
@@ -47,16 +54,31 @@ impl Nodes {
         ban: Option<&Banning>,
         fitted: Fitted,
     ) -> Self {
-        let (mut settings, rules) = (settings_of_ones_own(url), fitted(rules));
+        let rules = fitted(rules);
+        let setup = || {
+            let setup = Setup::new(Policy::new(rules.clone()).unwrap());
+            match ban {
+                Some(ban) => {
+                    let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
+                    setup.ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap()
+                }
+                None => setup,
+            }
+        };
+        let mut settings = settings_of_ones_own(url);
         // Among several nodes a denial may be repeated after another node gave units back.
         settings.denial_memory = count == 1;
+        Self::over(count, &settings, setup, fitted)
+    }
+
+    fn over(
+        count: usize,
+        settings: &StoreSettings,
+        setup: impl Fn() -> Setup,
+        fitted: Fitted,
+    ) -> Self {
         let gate = |_| {
-            let mut setup = Setup::new(Policy::new(rules.clone()).unwrap());
-            if let Some(ban) = ban {
-                let refused = Ban::new(ban.refusals, DAY, Banning::WEEK).unwrap();
-                setup = setup.ban(Request::DEFAULT_DOMAIN, ban.rule, refused).unwrap();
-            }
-            let gate = SharedGate::new(setup, settings.clone(), |_| {}).unwrap();
+            let gate = SharedGate::new(setup(), settings.clone(), |_| {}).unwrap();
             RUNTIME.block_on(gate.store().connected()).unwrap();
             gate
         };
@@ -211,6 +233,21 @@ impl Store for Redis {
         Box::new(Nodes::new(1, &self.url(), rules, ban.as_ref(), |rules| rules))
     }
 
+    fn planned(
+        &self,
+        _clock: &ManualClock,
+        rules: Vec<RuleSpec>,
+        plans: &Plans,
+    ) -> Box<dyn AnyGate + '_> {
+        let fitted: Fitted = |rules| rules;
+        let settings = without_memory(&self.url());
+        Box::new(Nodes::over(1, &settings, || plans.setup(fitted(rules.clone())), fitted))
+    }
+
+    fn has_time(&self) -> bool {
+        false
+    }
+
     fn by_time(&self, _begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
         by_time(&self.url(), rules)
     }
@@ -250,6 +287,25 @@ impl Store for Cluster {
     fn algorithms(&self) -> Vec<AlgorithmKind> {
         let all = AlgorithmKind::ALL.iter().copied();
         all.filter(|algorithm| *algorithm != AlgorithmKind::LeakyQueue).collect()
+    }
+
+    fn planned(
+        &self,
+        _clock: &ManualClock,
+        rules: Vec<RuleSpec>,
+        plans: &Plans,
+    ) -> Box<dyn AnyGate + '_> {
+        let fitted: Fitted = Self::across_slots;
+        let settings = without_memory(&self.0.url());
+        Box::new(Nodes::over(1, &settings, || plans.setup(fitted(rules.clone())), fitted))
+    }
+
+    fn is_one_step(&self) -> bool {
+        false
+    }
+
+    fn has_time(&self) -> bool {
+        false
     }
 
     fn by_time(&self, _begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {

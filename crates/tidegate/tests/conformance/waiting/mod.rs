@@ -2,6 +2,7 @@
 //!
 //! Nothing here needs time to pass: units come from refunds and resets, so that stores can be waited for as well.
 
+mod changed;
 mod in_time;
 mod replaced;
 mod walk;

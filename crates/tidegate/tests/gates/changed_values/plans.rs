@@ -1,15 +1,16 @@
-//! Plans and request-supplied values at a gate: all or nothing, exact under threads, in bounded memory.
+//! Plans and request-supplied values at a gate: in bounded memory, with bans, ids and reservations. Walks are in
+//! `tests/conformance/changed_values`.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-use super::{DAY, left, log, per_day, policy};
-use crate::packed::{TODAY_US, TestClock, long, together};
 use std::time::Duration;
+
+use super::{admits, amend, ask, left, log, per_day, policy};
+use crate::packed::{TODAY_US, TestClock};
 use tidegate::{
-    AlgorithmKind, Ban, Descriptor, Gate, Limit, Micros, Mode, OnFull, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Setup, Spec,
+    AlgorithmKind, Ban, Descriptor, Gate, OnFull, Policy, Request, RequestLimit, Rule, RuleSpec,
+    Setup, Spec,
 };
 
 const USER: &str = "per-user";
@@ -55,12 +56,6 @@ fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
     gate_of(RuleSpec::new(USER, log(per_user)).limit_from_request(), all)
 }
 
-/// The `limit` of the tightest limiter of a request.
-fn least_limit(gate: &Gate<TestClock>, request: &Request<'_>) -> u64 {
-    let answer = gate.peek(request);
-    answer.matched().iter().map(|one| one.decision().limit).min().unwrap()
-}
-
 /// Asks about users, each with a cost, with values supplied by the request or without.
 fn ask_all<T>(
     users: &[(&str, u64)],
@@ -77,75 +72,6 @@ fn ask_all<T>(
 }
 
 #[test]
-fn a_plan_is_one_of_the_rules_of_a_request_all_or_nothing() {
-    let (gate, plans) = gate(2, 50);
-    plans.set("ada", log(40));
-    assert!(ask_all(&[("ada", 30)], None, |request| gate.admits(request)));
-    assert_eq!((left(&gate, "ada"), left(&gate, "bob")), (vec![10, 20], vec![2, 20]));
-    assert!(!ask_all(&[("ada", 1), ("bob", 3)], None, |request| gate.admits(request)), "bob has 2");
-    assert!(!ask_all(&[("ada", 11)], None, |request| gate.admits(request)), "ada has 10");
-    assert_eq!(left(&gate, "ada"), [10, 20], "no limiter was charged");
-    plans.set("ada", log(100));
-    assert!(!ask_all(&[("ada", 21)], None, |request| gate.admits(request)), "all have 20");
-    assert_eq!(left(&gate, "ada"), [70, 20]);
-    plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));
-    assert_eq!(left(&gate, "ada"), [20], "the rule does not match");
-    plans.set("ada", log(30));
-    assert_eq!(left(&gate, "ada"), [0, 20], "usage carries over");
-    assert_eq!(ask_all(&[("ada", 1)], None, |request| least_limit(&gate, request)), 30);
-    assert_eq!(ask_all(&[("ada", 1)], None, |request| gate.peek(request).remaining()), Some(0));
-}
-
-#[test]
-fn supplied_values_go_before_the_plan_and_only_if_the_rule_lets_them() {
-    let (gate, plans) = gate(2, 1_000);
-    plans.set("ada", log(10));
-    let (seven, answer) = (own(log(7)), |request: &Request<'_>| least_limit(&gate, request));
-    let limits = [None, Some(&seven)].map(|own| ask_all(&[("ada", 1)], own, answer));
-    assert_eq!(limits, [10, 7], "and the rule for all has its own");
-    let closed = gate_of(RuleSpec::new(USER, log(2)), 1_000).0;
-    assert_eq!(ask_all(&[("ada", 1)], Some(&seven), |request| least_limit(&closed, request)), 2);
-}
-
-/// Two descriptors of one request have the same limiter: their costs are summed under the first values.
-#[test]
-fn of_two_descriptors_with_one_limiter_the_first_that_supplies_values_decides() {
-    let (gate, _) = gate(2, 1_000);
-    let (nine, five) = (own(log(9)), own(log(5)));
-    let entries = [("user", "ada")];
-    let plain = Descriptor::new(&entries).cost(3);
-    let asked = [plain, plain.limit(&nine), plain.limit(&five)];
-    let answer = gate.check(&Request::new("default", &asked));
-    let per_user = &answer.matched()[0];
-    assert_eq!((per_user.cost(), per_user.decision().limit), (9, 9));
-    assert_eq!(per_user.values().spec().limit, Limit::Units(9));
-    assert!(answer.is_allowed());
-}
-
-/// Without the rule for all, the request would be admitted, and its values would take effect.
-#[test]
-fn a_refused_request_does_not_put_its_supplied_values_in_force() {
-    let short = Spec::new(AlgorithmKind::SlidingLog, 10, Duration::from_secs(1));
-    let clock = TestClock::at(TODAY_US);
-    let per_user = RuleSpec::new(USER, log(10)).limit_from_request();
-    let (gate, _) = gate_by(clock.clone(), per_user, 15);
-    assert!(ask_all(&[("ada", 8)], None, |request| gate.admits(request)));
-    let supplied = own(short);
-    let refused = ask_all(&[("ada", 2), ("bob", 10)], Some(&supplied), |request| {
-        let answer = gate.check(request);
-        answer.matched().iter().map(|m| m.decision().is_allowed()).collect::<Vec<_>>()
-    });
-    assert_eq!(refused, [true, true, false]);
-    // Under the short window, nothing would be used any more a second later.
-    clock.pass(2_000_000);
-    assert_eq!(left(&gate, "ada"), [2, 7]);
-    let denied =
-        ask_all(&[("ada", 5)], Some(&supplied), |request| gate.check(request).retry_after());
-    assert_eq!(denied, Some(Duration::from_micros(Micros::from(DAY).as_micros() - 2_000_000)));
-    assert_eq!(left(&gate, "ada"), [2, 7]);
-}
-
-#[test]
 fn values_that_are_new_with_each_request_cost_no_memory() {
     let per_user = RuleSpec::new(USER, per_day(AlgorithmKind::FixedWindow, 1_000_000));
     let (gate, plans) = gate_of(per_user.limit_from_request(), 1_000_000);
@@ -158,43 +84,6 @@ fn values_that_are_new_with_each_request_cost_no_memory() {
     }
     assert_eq!(gate.counts().keys, 3);
     assert_eq!(left(&gate, "ada"), [980_000, 960_000], "usage carries over");
-}
-
-/// Eight threads ask for two users in either order, under a plan, request-supplied values, and the rule's own values.
-/// The rule for all is used up to the unit, and users are charged for what was admitted.
-#[test]
-fn eight_threads_on_requests_of_three_rules_admit_the_limit_and_not_one_unit_more() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        for round in 0..if long() { 40 } else { 3 } {
-            let per_user = RuleSpec::new(USER, per_day(algorithm, 500)).limit_from_request();
-            let (gate, plans) = gate_of(per_user, 301);
-            plans.set("ada", per_day(algorithm, 600));
-            let admitted = AtomicU64::new(0);
-            together(8, |thread, rng| {
-                let supplied = own(per_day(algorithm, 700 + thread));
-                let mut refused = 0;
-                while refused < 10 {
-                    let mut users = [("ada", 1), ("bob", 1)];
-                    if rng.chance(50) {
-                        users.reverse();
-                    }
-                    let supplied = Some(&supplied).filter(|_| rng.chance(30));
-                    let goes_on = ask_all(&users, supplied, |request| gate.admits(request));
-                    admitted.fetch_add(u64::from(goes_on), SeqCst);
-                    refused += u64::from(!goes_on);
-                    ask_all(&[("bob", 1)], None, |request| drop(gate.peek(request)));
-                }
-            });
-            let admitted = admitted.into_inner();
-            assert_eq!(admitted, 150, "{algorithm}, round {round}: two units each");
-            let largest = own(per_day(algorithm, 1_000));
-            let left = ask_all(&[("ada", 0), ("bob", 0)], Some(&largest), |request| {
-                let answer = gate.peek(request);
-                answer.matched().iter().map(|m| m.decision().remaining).collect::<Vec<_>>()
-            });
-            assert_eq!(left, [850, 850, 1], "{algorithm}, round {round}");
-        }
-    }
 }
 
 #[test]
@@ -246,19 +135,6 @@ fn a_ban_counts_what_a_plan_refuses() {
     plans.set("ada", log(100));
     let refused = ask_all(&[("ada", 1)], None, |request| gate.check(request).retry_after());
     assert_eq!(refused, Some(hour), "a larger plan lifts no ban");
-}
-
-#[test]
-fn a_rule_in_shadow_mode_has_plans_and_refuses_nobody() {
-    let (gate, plans) = gate_of(RuleSpec::new(USER, log(2)).mode(Mode::Shadow), 50);
-    plans.set("ada", log(1));
-    let answers = [(); 3].map(|()| {
-        ask_all(&[("ada", 1)], None, |request| {
-            let answer = gate.check(request);
-            (answer.is_allowed(), answer.matched()[0].decision().is_allowed())
-        })
-    });
-    assert_eq!(answers, [(true, true), (true, false), (true, false)]);
 }
 
 /// Keys without room share one limiter under the rule's own values, or are refused.
@@ -317,6 +193,20 @@ fn a_rule_that_there_is_not_has_no_plans() {
             "no rule \"all\" in domain \"other\": {such_as} (\"default\", \"all\"), (\"web\", \"per-ip\")"
         )
     );
+}
+
+#[test]
+fn keys_without_space_share_a_limiter_under_what_the_rule_was_changed_to() {
+    let each = RuleSpec::new(USER, log(10)).max_keys(1, OnFull::Share).limit_from_request();
+    let (gate, _) = gate_of(each, 1_000);
+    assert!(admits(&gate, "first", 1));
+    assert!(admits(&gate, "one", 6));
+    amend(&gate, USER, log(7));
+    assert!(!admits(&gate, "other", 2), "6 of 7 are used");
+    assert!(admits(&gate, "other", 1));
+    amend(&gate, USER, log(9));
+    let alone = ask("third", 3, |request| gate.check(request).is_allowed());
+    assert!(!alone && admits(&gate, "third", 2));
 }
 
 #[cfg(feature = "headers")]

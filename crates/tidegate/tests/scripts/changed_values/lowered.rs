@@ -43,36 +43,6 @@ fn wait_us(decision: &Decision) -> u64 {
     decision.retry_after_micros().map_or(u64::MAX, Micros::as_micros)
 }
 
-#[test]
-fn a_lower_plan_makes_nobody_wait_43_minutes_and_gives_no_free_units() {
-    let mut number = 0;
-    let client = Client::start();
-    for before in AlgorithmKind::ALL {
-        // Units that a permit holds do not end sooner because of a change.
-        let counter = AlgorithmKind::SlidingCounter;
-        let afters = LEVELS.iter().chain([&counter]);
-        for after in afters.filter(|_| *before != AlgorithmKind::Concurrency) {
-            number += 1;
-            let mut one = Planned::new(&client, &format!("plan:{number}"));
-            let spec = Spec::new(*before, 10_000, Duration::from_secs(60));
-            let (high, low) = (Rule::new(spec).unwrap(), rule(*after, 60, 60));
-            assert!(one.ask(&high, 2_600).is_allowed());
-            let wait = wait_us(&one.ask(&low, 1));
-            // In a counter it is as long as under a full new limit.
-            let more = if *after == counter { MINUTE_US / 60 } else { 0 };
-            assert!((1..=MINUTE_US + more).contains(&wait), "{before} to {after}: {wait} us");
-            one.at_us += wait - 1;
-            assert!(!one.ask(&low, 1).is_allowed(), "{before} to {after}: not sooner");
-            one.at_us += 1;
-            assert!(one.ask(&low, 1).is_allowed(), "{before} to {after}: the wait was true");
-            // In a minute at 60 there drained 60 units, and a unit was taken.
-            let rises = rule(*after, 10_000, 10_000);
-            let left = one.ask(&rises, 0).remaining;
-            assert!(left <= 10_002 - 2_541, "{before} to {after}: {left}");
-        }
-    }
-}
-
 /// Units that were taken before the level was lowered come off what makes no caller wait.
 #[test]
 fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left() {

@@ -4,8 +4,6 @@
 //!
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
 
-use std::collections::VecDeque;
-
 use crate::server::policies::{checked, laid_out, layouts};
 use crate::server::{Client, long, words};
 use testkit::model::{self, Policy, Revised};
@@ -161,37 +159,6 @@ fn the_newest_revision_that_has_taken_decides() {
     counted.for_each(|(algorithm, layout)| walks(algorithm, layout));
 }
 
-/// The limit rises and falls ten times in a window, while one node asks for more than it gives.
-#[test]
-fn a_limit_that_rises_and_falls_grants_nothing() {
-    let client = Client::start();
-    for algorithm in model::AlgorithmKind::ALL {
-        let key = algorithm.name();
-        let nodes = [50, 30, 40].map(|limit| {
-            let mut policy = Policy::new(algorithm, limit, 1_000_000);
-            policy.capacity = algorithm.has_capacity().then_some(limit);
-            (policy.buckets, policy.resolution_us) = (10, 1);
-            Node::new(policy, Layout::String, 1)
-        });
-        let most = bound(&nodes[0], 1);
-        let mut admitted = VecDeque::new();
-        for turn in 0..2_000_u64 {
-            let at_us = TODAY_US + turn * 2_000;
-            let mut node = nodes[(turn / 50) as usize % nodes.len()].clone();
-            node.revision = 1 + turn / 50;
-            if node.step(&client, key, ScriptStep::Ask, at_us, 1).is_allowed() {
-                admitted.push_back(at_us);
-            }
-            while admitted.front().is_some_and(|then_us| then_us + 1_000_000 <= at_us) {
-                admitted.pop_front();
-            }
-            let inside = admitted.len() as u64;
-            assert!(inside <= most, "{key} turn {turn}: {inside} of {most}");
-        }
-        assert!(!admitted.is_empty(), "{key}");
-    }
-}
-
 /// 5 units in so many seconds.
 fn five(algorithm: model::AlgorithmKind, window_s: u64) -> Node {
     let mut policy = Policy::new(algorithm, 5, window_s * 1_000_000);
@@ -257,37 +224,6 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
     client.run(&[b"DEL", b"five"]).unwrap();
     (answer.admitted, answer.changes) = (admitted.len(), windows.len() - 1);
     answer
-}
-
-/// Lowered by newer values, and raised again by newer values: all usage counts, less the units that have drained.
-#[test]
-fn a_limit_that_falls_and_rises_again_grants_nothing() {
-    let client = Client::start();
-    let node = |limit, capacity, window_us, revision| {
-        let policy = Policy {
-            capacity: Some(capacity),
-            ..Policy::new(model::AlgorithmKind::TokenBucket, limit, window_us)
-        };
-        Node::new(policy, Layout::String, revision)
-    };
-    let (second, minute) = (1_000_000, 60_000_000);
-    let cases = [
-        // At 2 units a second 878 are left after 61 seconds, and one more is taken.
-        ("same window", node(60, 1_000, minute, 1), node(120, 10, minute, 2), 121),
-        // At one unit a second 939 are left.
-        ("other window", node(1_000, 1_000, 60 * minute, 1), node(60, 60, minute, 2), 60),
-    ];
-    for (key, old, new, most) in cases {
-        assert!(old.step(&client, key, ScriptStep::Ask, TODAY_US, 1_000).is_allowed());
-        let at_us = TODAY_US + 61 * second;
-        assert!(new.step(&client, key, ScriptStep::Ask, at_us, 1).is_allowed());
-        let old = Node { revision: 3, ..old };
-        let mut more = 0;
-        while old.step(&client, key, ScriptStep::Ask, at_us + 1, 1).is_allowed() {
-            more += 1;
-        }
-        assert_eq!(more, most, "{key}");
-    }
 }
 
 /// In turn, two sets of values admit about as much as one of them, and make no caller wait longer than one.

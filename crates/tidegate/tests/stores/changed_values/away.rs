@@ -1,8 +1,8 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 
-use super::{log, named, replace};
+use super::{log, named, per_day, replace};
 use crate::server::{Events, Server, check, gate_over, gate_with, lose, settings};
-use tidegate::{AlgorithmKind, OnFull, OnStoreError, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, OnFull, OnStoreError, RuleSpec, SharedGate, Spec};
 
 /// Returns whether a request is admitted without the store, and the units left of its first rule.
 async fn away(gate: &SharedGate, user: &str, cost: u64) -> (bool, Option<u64>) {
@@ -33,6 +33,8 @@ async fn what_was_used_stays_used_without_the_store_under_any_policy() {
         assert!(!away(&gate, "ada", 3).await.0, "{algorithm}: added back");
         replace(&gate, vec![with(12)]);
         assert_eq!(away(&gate, "ada", 2).await, (true, Some(0)), "{algorithm}");
+        gate.amend("default", "r", per_day(algorithm, 15)).unwrap();
+        assert_eq!(away(&gate, "ada", 2).await, (true, Some(1)), "{algorithm}: amended");
         assert!(away(&gate, "bob", 12).await.0, "{algorithm}");
     }
 }
@@ -43,6 +45,8 @@ async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
     replace(&gate, vec![log("r", 10).on_store_error(OnStoreError::Closed)]);
     let answer = check(&gate, "ada", 1).await;
     assert!(!answer.is_allowed() && answer.is_unavailable());
+    gate.amend("default", "r", Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    assert!(check(&gate, "ada", 1).await.is_allowed(), "no store decides an unlimited rule");
     replace(&gate, vec![log("r", 10).on_store_error(OnStoreError::Open)]);
     assert_eq!(away(&gate, "ada", 10).await, (true, None));
     replace(&gate, vec![log("r", 10)]);

@@ -1,19 +1,16 @@
-//! Plans, and values supplied by requests, over a real server: the same decisions as in memory.
+//! Plans, and values supplied by requests, over a real server: waiting, outages, and what no store can hold.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use super::{DAY, per_day};
-use crate::server::{Server, gate_of, gate_over, long, lose, rule, settings, setup};
+use crate::server::{Server, gate_of, gate_over, lose, rule, settings, setup};
 use std::time::Duration;
-use testkit::traffic::Rng;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Gate, Limit, OnExcess, OnStoreError, Request, RequestLimit,
-    Rule, RuleSpec, SharedGate, Spec, StoreError,
+    AlgorithmKind, Answer, Descriptor, Gate, Limit, OnExcess, OnStoreError, Policy, Request,
+    RequestLimit, Rule, RuleSpec, SharedGate, Spec, StoreError, Taken,
 };
 use tokio::task::yield_now;
-
-const USERS: [&str; 2] = ["ada", "bob"];
 
 fn checked(spec: Spec) -> Arc<Rule> {
     Arc::new(Rule::new(spec).unwrap())
@@ -40,82 +37,6 @@ fn rules(algorithm: AlgorithmKind) -> Vec<RuleSpec> {
         per_user.limit_from_request(),
         RuleSpec::new("all", per_day(AlgorithmKind::FixedWindow, 200)),
     ]
-}
-
-/// Returns the verdict, and for each rule the limit, the units left, and the algorithm that decided.
-fn answered(answer: &Answer<'_>) -> (bool, Vec<(u64, u64, AlgorithmKind)>) {
-    let each = answer.matched().into_iter().map(|matched| {
-        let decision = matched.decision();
-        (decision.limit, decision.remaining, matched.values().spec().algorithm)
-    });
-    (answer.is_allowed(), each.collect())
-}
-
-#[tokio::test]
-async fn under_plans_the_store_decides_as_memory_does() {
-    walk(false).await;
-}
-
-#[tokio::test]
-async fn under_limits_that_requests_bring_the_store_decides_as_memory_does() {
-    walk(true).await;
-}
-
-/// Compares the store with a gate in memory, over windows of a day, so that the time of the test does not
-/// count. Plans and supplied values are of any algorithm.
-async fn walk(brings: bool) {
-    let server = Server::start(&[]);
-    for seed in 0..if long() { 200 } else { 20 } {
-        let rng = &mut Rng::new(seed);
-        let any = |rng: &mut Rng| {
-            let algorithm = rng.pick([0, 1, 2, 3, 4, 5, 6]);
-            let spec = per_day(AlgorithmKind::ALL[algorithm], rng.between(1, 30));
-            if rng.chance(10) { Spec::unlimited(spec.algorithm) } else { spec }
-        };
-        let own = AlgorithmKind::ALL[rng.below(7) as usize];
-        let plans = Plans::default();
-        let planned = || setup(rules(own)).plans("default", "per-user", plans.looked_up()).unwrap();
-        let (shared, _) = gate_of(settings(&server.url()), planned()).await;
-        let here = Gate::new(planned());
-        for step in 0..40 {
-            if rng.chance(if brings { 5 } else { 30 }) {
-                plans.set(rng.pick(USERS), any(rng));
-            }
-            let from_request = (brings && rng.chance(50)).then(|| {
-                let spec = if rng.chance(50) { any(rng) } else { per_day(own, rng.between(1, 30)) };
-                RequestLimit::new((*checked(spec)).clone())
-            });
-            let entries = [[("user", rng.pick(USERS))], [("user", rng.pick(USERS))]];
-            let costs = [rng.between(1, 3), rng.between(1, 3)];
-            let plain = [0, 1].map(|n| Descriptor::new(&entries[n]).cost(costs[n]));
-            let bringing = [0, 1].map(|n| match &from_request {
-                Some(own) => Descriptor::new(&entries[n]).cost(costs[n]).limit(own),
-                None => plain[n],
-            });
-            let several = 1 + rng.below(2) as usize;
-            let request = Request::new("default", &bringing[..several]);
-            let verb = rng.below(10);
-            let (one, other) = match verb {
-                0..6 => (shared.check(&request).await, here.check(&request)),
-                6..8 => (shared.peek(&request).await, here.peek(&request)),
-                8 => (
-                    shared.settle(&request, None, &[1]).await.unwrap(),
-                    here.settle(&request, None, &[1]),
-                ),
-                _ => (shared.refund(&request).await.unwrap(), here.refund(&request)),
-            };
-            let (mut one_reported, other_reported) = (answered(&one), answered(&other));
-            // A refund in a store does not decide.
-            if verb >= 8 {
-                one_reported.0 = other_reported.0;
-            }
-            assert_eq!(one_reported, other_reported, "seed {seed}, step {step}: {request:?}");
-            assert!(!one.is_degraded());
-        }
-        for user in USERS {
-            shared.reset(Descriptor::new(&[("user", user)])).await.unwrap();
-        }
-    }
 }
 
 async fn check<'g>(gate: &'g SharedGate, own: Option<&RequestLimit>) -> Answer<'g> {
@@ -221,4 +142,25 @@ async fn nobody_is_refused_for_those_before_it_by_values_that_are_not_in_force()
         }
     }
     panic!("the second ended three times between two requests");
+}
+
+/// Over a store and in memory alike.
+#[tokio::test]
+async fn a_reservation_comes_back_though_its_request_is_unlimited_by_then() {
+    let server = Server::start(&[]);
+    let limited = rule(AlgorithmKind::SlidingLog, 10).limit_from_request();
+    let (gate, _) = gate_over(&server.url(), vec![limited.clone()]).await;
+    let here = Gate::new(Policy::new(vec![limited]).unwrap());
+    let unlimited = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    let unlimited = RequestLimit::new(unlimited);
+    let asked = Descriptor::new(&[("user", "ada")]).cost(6);
+    let request = Request::from(asked).reserving();
+    let free = Request::from(asked.limit(&unlimited)).reserving();
+    let taken = Taken::from(&gate.check(request).await);
+    let taken_here = Taken::from(&here.check(request));
+    assert!(gate.check(free).await.is_unlimited() && here.check(free).is_unlimited());
+    let _ = gate.settle(free, &taken, &[1]).await.unwrap();
+    let _ = here.settle(free, &taken_here, &[1]);
+    assert_eq!(gate.peek(request).await.remaining(), Some(9));
+    assert_eq!(here.peek(request).matched()[0].decision().remaining, 9);
 }

@@ -1,11 +1,12 @@
-//! Waiting at a gate under plans, and under values that requests supply.
+//! Waiting at a gate under plans, and under values that requests supply; each plan is looked up once.
 
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
 use crate::tasks::{Task, bucket, ms, run, settle};
 use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, ManualClock, OnExcess, Policy, Request,
-    RequestLimit, Rule, RuleSpec, Setup, Spec,
+    AlgorithmKind, Answer, Clock, Descriptor, Gate, KeyedLimiter, ManualClock, OnExcess, Policy,
+    Request, RequestLimit, Rule, RuleSpec, Setup, Spec,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -67,19 +68,6 @@ fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
 }
 
 #[test]
-fn who_waits_while_the_plan_is_raised_is_woken_and_goes_on_under_the_new_one() {
-    let planned = Planned::new(3);
-    assert!(planned.check(3).is_allowed());
-    let mut tasks = [planned.begun(3, None)];
-    planned.change(bucket(6));
-    settle(&mut tasks, &planned.clock);
-    let (at, answer) = tasks[0].end.as_ref().expect("the difference was there at once");
-    let decision = &answer.matched()[0];
-    assert_eq!((*at, answer.is_allowed()), (planned.clock.now(), true));
-    assert_eq!((decision.decision().limit, *decision.values().spec()), (6, bucket(6)));
-}
-
-#[test]
 fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_learns_of_the_other_rule() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());
@@ -121,4 +109,31 @@ fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
         assert_eq!((*at, answer.is_allowed()), (begun.plus(ms(old)), true));
         assert_eq!(*answer.matched()[0].values().spec(), log(new));
     }
+}
+
+#[test]
+fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
+    let clock = ManualClock::new();
+    let looks = Arc::new(AtomicU64::new(0));
+    let (counted, three) = (Arc::clone(&looks), rule(bucket(3)));
+    let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
+    let limiter = limiter.with_plans(move |_| {
+        counted.fetch_add(1, SeqCst);
+        Some(Arc::clone(&three))
+    });
+    let mut seen = Vec::new();
+    let mut look = || seen.push(looks.swap(0, SeqCst));
+    assert!(limiter.admits("key", 1));
+    look();
+    let mut tasks = vec![Task::begun(limiter.acquire("key", 2, ms(100)), &clock)];
+    look();
+    assert!(tasks[0].is_over(), "it need not wait");
+    tasks.push(Task::begun(limiter.acquire("key", 3, ms(100)), &clock));
+    look();
+    assert!(!limiter.check("key", 1).is_allowed(), "after the waiter");
+    look();
+    run(&mut tasks, &clock);
+    look();
+    assert_eq!((tasks[1].is_over(), tasks[1].polls), (true, 2));
+    assert_eq!(seen, [1, 1, 1, 1, 1]);
 }

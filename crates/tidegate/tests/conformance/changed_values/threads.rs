@@ -1,5 +1,5 @@
-//! Histories of threads that ask while policies are replaced one after another, over any store: no unit is lost or given
-//! twice, and each request is decided by one policy, the policy of its time.
+//! Threads that ask while values change all the time, over any store: no unit is lost or given twice, and each request is
+//! decided by one policy, the policy of its time.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -8,18 +8,137 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 use testkit::threads::{long, together};
-use tidegate::{AlgorithmKind, Answer, Limit, RuleSpec};
+use testkit::traffic::Rng;
+use tidegate::{
+    AlgorithmKind, Answer, Descriptor, Limit, ManualClock, Request, RequestLimit, Rule, RuleSpec,
+    Spec,
+};
 
-use crate::kit::every_gate;
-use crate::subjects::gates::{AnyGate, Entries, ask, seen};
-use crate::subjects::{Case, Store, per_day};
+use crate::kit::{every_gate, every_subject_in_memory};
+use crate::subjects::gates::{AnyGate, Ending, Entries, ask, seen};
+use crate::subjects::{Case, InMemory, Store, per_day};
+
+every_subject_in_memory! { each_unit_is_counted_once_while_values_change }
 
 every_gate! {
+    two_rules_count_each_unit_or_none_while_both_change,
     a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force,
     a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less,
 }
 
 const ADA: Entries<'_> = &[("user", "ada")];
+
+/// Values of one algorithm, or of one after another.
+fn in_turn(algorithms: &[AlgorithmKind], turn: u64, limit: u64) -> Spec {
+    per_day(algorithms[turn as usize % algorithms.len()], limit)
+}
+
+/// From algorithm to algorithm units are carried over whole.
+fn each_unit_is_counted_once_while_values_change(case: &Case<'_, dyn InMemory>) {
+    const LIMITS: [u64; 5] = [700, 300, 3_000, 0, 1_000];
+    for algorithms in [&[case.algorithm][..], AlgorithmKind::ALL] {
+        let subject = case.by(&ManualClock::new(), in_turn(algorithms, 0, 500));
+        let key = subject.keys()[0];
+        let (admitted, callers) = (AtomicU64::new(0), AtomicU64::new(4));
+        together(5, |thread, rng| {
+            if thread == 0 {
+                for turn in 1.. {
+                    subject.change(in_turn(algorithms, turn, LIMITS[turn as usize % 5]));
+                    if callers.load(SeqCst) == 0 {
+                        return;
+                    }
+                }
+            }
+            for _ in 0..if long() { 5_000 } else { 1_000 } {
+                let cost = rng.between(1, 3);
+                let is_allowed = match rng.chance(30) {
+                    true => subject.check(key, cost).is_allowed(),
+                    false => subject.admits(key, cost),
+                };
+                admitted.fetch_add(cost * u64::from(is_allowed), SeqCst);
+            }
+            callers.fetch_sub(1, SeqCst);
+        });
+        subject.change(in_turn(algorithms, 1, 3_000));
+        let admitted = admitted.into_inner();
+        assert!(admitted <= 3_000, "{admitted}");
+        assert_eq!(subject.available(key), 3_000 - admitted, "each unit is counted once");
+    }
+}
+
+fn two_rules_count_each_unit_or_none_while_both_change(case: &Case<'_, dyn Store>) {
+    two_rules(case, &[case.algorithm]);
+    // Across slots units of another algorithm may not come back from a slot that admitted them.
+    if case.kind.is_one_step() {
+        two_rules(case, &case.kind.algorithms());
+    }
+}
+
+/// Two threads change a rule for all and a rule for each user, and six threads take and give back.
+fn two_rules(case: &Case<'_, dyn Store>, algorithms: &[AlgorithmKind]) {
+    const USERS: [&str; 2] = ["ada", "bob"];
+    let asks = case.kind.asks() * if long() { 10 } else { 1 };
+    let most = [4 * asks, 2 * asks];
+    let rules = |turn, limits: [u64; 2]| {
+        let all = RuleSpec::new("all", in_turn(algorithms, turn, limits[0]));
+        let each = RuleSpec::new("each", in_turn(algorithms, turn + 1, limits[1])).key(["user"]);
+        let each = if case.kind.is_one_step() { each.limit_from_request() } else { each };
+        if turn % 3 == 0 { vec![each, all] } else { vec![all, each] }
+    };
+    let gate = case.gate(rules(0, [asks, asks / 2]));
+    let taken = [AtomicU64::new(0), AtomicU64::new(0)];
+    let (turns, callers) = (AtomicU64::new(0), AtomicU64::new(6));
+    let change = |rng: &mut Rng| {
+        let turn = turns.fetch_add(1, SeqCst);
+        let limits = most.map(|most| rng.pick([0, most / 4, most / 2, most]));
+        match rng.below(3) {
+            0 => gate.amend("all", in_turn(algorithms, turn, limits[0]).into()),
+            1 => gate.amend("each", in_turn(algorithms, turn, limits[1]).into()),
+            _ => gate.replace(rules(turn, limits)),
+        }
+        if !case.kind.has_time() {
+            std::thread::park_timeout(Duration::from_millis(1));
+        }
+    };
+    let take = |rng: &mut Rng, supplied: &RequestLimit| {
+        let user = rng.below(2) as usize;
+        let entries = [("user", USERS[user])];
+        let cost = rng.between(1, 3);
+        let plain = Descriptor::new(&entries).cost(cost);
+        let descriptors = [if rng.chance(30) { plain.limit(supplied) } else { plain }];
+        let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
+        // In a store time passes, and a queue gives back only its last slots.
+        if rng.chance(20) && case.kind.has_time() {
+            // Only units that name no time come back to another algorithm.
+            let is_one = algorithms.len() == 1;
+            let end = if is_one { Ending::Released } else { Ending::Kept };
+            if gate.hold(&request, end).is_ok() && !is_one {
+                let _ = gate.refund(&request);
+            }
+        } else if gate.admits(&request) {
+            taken[user].fetch_add(cost, SeqCst);
+        }
+    };
+    together(8, |thread, rng| {
+        let supplied = Rule::new(in_turn(algorithms, thread, most[1] - thread)).unwrap();
+        let supplied = RequestLimit::new(supplied);
+        while thread < 2 && callers.load(SeqCst) > 0 {
+            change(rng);
+        }
+        if thread >= 2 {
+            (0..asks).for_each(|_| take(rng, &supplied));
+            callers.fetch_sub(1, SeqCst);
+        }
+    });
+    gate.replace(rules(1, most));
+    let taken = taken.map(AtomicU64::into_inner);
+    let sum: u64 = taken.iter().sum();
+    assert!(sum <= most[0] && taken.iter().all(|taken| *taken <= most[1]), "{taken:?}");
+    for (user, taken) in USERS.iter().zip(taken) {
+        let left = seen(&*gate, &[("user", user)]);
+        assert_eq!(left, [most[0] - sum, most[1] - taken], "each unit is counted once");
+    }
+}
 
 /// A rule without a key next to the others has them in one slot.
 fn each(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
