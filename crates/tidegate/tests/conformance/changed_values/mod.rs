@@ -10,11 +10,12 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec, Spec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
-use crate::subjects::gates::{AnyGate, Ending, Entries, ask, seen};
+use crate::subjects::gates::{AnyGate, Ending, Entries, ask, left as left_of, seen};
 use crate::subjects::{Case, DAY, Store, per_day};
 
 every_gate! {
     what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm,
+    what_is_given_back_under_a_changed_rule_is_free_at_every_node,
     a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit,
     a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window,
     changed_fields_apply_immediately,
@@ -75,6 +76,17 @@ fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm(
         assert_eq!(seen(&*gate, ADA), [910, 40], "to {to} and back");
         assert!(admits(&*gate, ADA, 40) && !admits(&*gate, ADA, 1));
         assert_eq!(seen(&*gate, BOB), [870, 70], "a refused request takes nothing");
+    }
+}
+
+/// A node that knew of the units once took them for lost, because the limiter was gone without a note.
+fn what_is_given_back_under_a_changed_rule_is_free_at_every_node(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([each(case, "a", 8)]);
+    assert!(admits(&*gate, ADA, 8));
+    gate.amend("a", case.rule("a", 9).spec.into());
+    ask(&[(ADA, 8)], |request| assert_eq!(left_of(&gate.refund(request)), [9]));
+    for left in [7, 5] {
+        assert_eq!(ask(&[(ADA, 2)], |request| left_of(&gate.check(request))), [left]);
     }
 }
 

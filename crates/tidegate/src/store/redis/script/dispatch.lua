@@ -172,7 +172,7 @@ for i = count, 1, -1 do
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
-    if v and changed == true and gone ~= expires and not given and (settles or verb == 'undo')
+    if v and type(changed) ~= 'number' and gone ~= expires and not given and (settles or verb == 'undo')
       and struct.unpack('<d', arg, 34) < 0 then
       -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is
       -- counted makes space, and leaves a note, as does a state that cannot be empty.
