@@ -17,6 +17,8 @@ const MARK: &str = "<!--=";
 #[derive(Clone, Copy)]
 pub(crate) struct Quote {
     pub(crate) name: &'static str,
+    /// The name of the table; empty if no other table has such a row before it.
+    table: &'static str,
     /// The beginning of the table's row.
     pub(crate) row: &'static str,
     /// The number of the cell, counted from 1.
@@ -29,6 +31,8 @@ pub(crate) struct Quote {
     places: usize,
 }
 
+/// The table of `cargo xtask bench pauses`.
+const PAUSES: &str = "**ns per decision**";
 const TEXT_KEYS: &str = "| 1,000,000 keys, text / `governor/String` |";
 const BYTES: &str = "| bytes per key, `token_bucket`,";
 const RESP: &str = "| RESP, 16 in a pipeline |";
@@ -42,9 +46,9 @@ pub(crate) const QUOTES: [Quote; 18] = [
     Quote { before: ": ", ..quote("bytes-governor", BYTES, 5, 0) },
     quote("resp", RESP, 2, 0),
     quote("resp-redis", RESP, 5, 2),
-    Quote { divisor: 1e3, ..quote("pause", "| `tidegate/token_bucket` | 280", 4, 0) },
-    Quote { divisor: 1e6, ..quote("pause-governor", "| `governor/String` | 250", 4, 0) },
-    Quote { divisor: 1e3, ..quote("pause-machine", "| `floor/flat array` | 40", 4, 0) },
+    Quote { table: PAUSES, divisor: 1e3, ..quote("pause", "| `tidegate/token_bucket` |", 4, 0) },
+    Quote { table: PAUSES, divisor: 1e6, ..quote("pause-governor", "| `governor/String` |", 4, 0) },
+    Quote { table: PAUSES, divisor: 1e3, ..quote("pause-machine", "| `floor/flat array` |", 4, 0) },
     quote("script", TOKEN_BUCKET, 4, 1),
     quote("script-floor", TOKEN_BUCKET, 5, 2),
     quote("direct", "| one limiter, token bucket, allow / `governor/direct` |", 3, 2),
@@ -57,7 +61,7 @@ pub(crate) const QUOTES: [Quote; 18] = [
 ];
 
 const fn quote(name: &'static str, row: &'static str, cell: usize, places: usize) -> Quote {
-    Quote { name, row, cell, before: "", divisor: 1.0, places }
+    Quote { name, table: "", row, cell, before: "", divisor: 1.0, places }
 }
 
 /// Writes every page whose numbers differ from the results.
@@ -114,7 +118,11 @@ impl Quote {
     }
 
     fn read(&self, results: &str) -> Option<String> {
-        let row = results.lines().find(|line| line.starts_with(self.row))?;
+        let (_, table) = results.split_once(self.table)?;
+        // The benchmarks align the cells.
+        let mut rows =
+            table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "));
+        let row = rows.find(|line| line.starts_with(self.row))?;
         let cell = row.split('|').nth(self.cell)?;
         let (_, after) = cell.split_once(self.before)?;
         let number = after.trim().split(' ').next()?;
