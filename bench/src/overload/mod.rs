@@ -1,21 +1,27 @@
 //! The command `overload`: more load than a shared store decides in time, and what holds then.
 
 pub mod cases;
-mod polite;
 
 use crate::harness::{Case, Entry, Options, Sample, least_above};
 use crate::redis_server::{Did, RedisServer};
-use crate::server::load::{self, Answered};
+use crate::server::asking::{Listener, Template};
+use crate::server::load::{self, Answered, Asks, Pace};
 use crate::server::running::{self, Server};
 use crate::table::{Column, median_of};
-use cases::{Load, Scenario, Setting};
-use polite::Polite;
+use cases::{Load, OWN_LIMIT, Scenario, Setting};
+use std::net::SocketAddr;
 use std::thread;
 use std::time::Duration;
 
 const RULES: &str = include_str!("rules.toml");
-/// The time for which polite callers ask before the load begins.
+/// The number of polite callers; each server has at least one connection of theirs.
+const POLITE: usize = 4;
+/// The time for which polite callers ask before the load begins, and after it.
 const BEFORE: Duration = Duration::from_millis(500);
+const AFTER: Duration = Duration::from_secs(1);
+/// Their requests a second while there is load, and after it.
+const SELDOM: f64 = 40.0;
+const OFTEN: f64 = 2_000.0;
 const COLUMNS: &[Column] = &[
     median_of("over", "over", 0),
     median_of("polite_over", "polite over", 0),
@@ -100,13 +106,15 @@ impl Row {
         let listener = self.load.listener;
         let at = servers.iter().map(|server| server.at(listener.option()));
         let at = at.collect::<Result<Vec<_>, _>>()?;
-        let polite = Polite::begin(listener, &at)?;
-        thread::sleep(BEFORE);
-        let before = did(store.as_ref())?;
-        let answered = load::run(&cases::asks(self.scenario, self.load), &at, length)?;
-        let stopped = answered.stopped.ok_or("the load never stopped")?;
-        let did = did(store.as_ref())?.since(before);
-        Ok(self.values(length, answered, polite.end(stopped)?, did))
+        thread::scope(|scope| {
+            let polite = scope.spawn(|| politely(listener, &at, length));
+            thread::sleep(BEFORE);
+            let before = did(store.as_ref())?;
+            let answered = load::run(&cases::asks(self.scenario, self.load), &at, length)?;
+            let did = did(store.as_ref())?.since(before);
+            let polite = polite.join().map_err(|_| "a polite caller failed".to_owned())??;
+            Ok(self.values(length, answered, polite, did))
+        })
     }
 
     /// The values of the callers' and the store's results.
@@ -114,7 +122,7 @@ impl Row {
         self,
         length: Duration,
         mut answered: Answered,
-        mut polite: polite::Answered,
+        [polite, after]: [Answered; 2],
         did: Did,
     ) -> Sample {
         let per_s = |count: usize| (count as f64 / length.as_secs_f64()).round();
@@ -124,11 +132,18 @@ impl Row {
         let [other_p50_ms, other_p99_ms] = percentiles(&mut answered.other_us);
         let other = per_s(answered.other_us.len());
         let is_shed = self.setting == Setting::Closed;
+        let polite_over = polite.admitted.iter().zip(&after.admitted);
+        let polite_over: u32 =
+            polite_over.map(|(one, more)| (one + more).saturating_sub(OWN_LIMIT)).sum();
+        let polite_exact = polite.exact_us.len() as f64;
+        let mut polite_us = [polite.exact_us, polite.other_us].concat();
+        let until_exact = after.last_other.zip(polite.stopped);
+        let until_exact = until_exact.map(|(last, stopped)| last.duration_since(stopped));
         vec![
             ("over", self.scenario.over(&answered.admitted) as f64),
-            ("polite_over", polite.over as f64),
-            ("polite_exact", 100.0 * polite.exact as f64 / polite.asked.max(1) as f64),
-            ("polite_p99_ms", percentiles(&mut polite.us)[1]),
+            ("polite_over", polite_over.into()),
+            ("polite_exact", 100.0 * polite_exact / polite_us.len().max(1) as f64),
+            ("polite_p99_ms", percentiles(&mut polite_us)[1]),
             ("exact_per_s", per_s(answered.exact_us.len())),
             ("least_share", 100.0 * (least * self.servers as u64) as f64 / exact.max(1) as f64),
             ("local_per_s", if is_shed { 0.0 } else { other }),
@@ -137,12 +152,31 @@ impl Row {
             ("exact_p99_ms", exact_p99_ms),
             ("other_p50_ms", other_p50_ms),
             ("other_p99_ms", other_p99_ms),
-            ("until_exact_ms", polite.until_exact.as_secs_f64() * 1e3),
+            ("until_exact_ms", until_exact.unwrap_or_default().as_secs_f64() * 1e3),
             ("unanswered", answered.unanswered as f64),
             ("scripts_per_s", per_s(did.scripts as usize)),
             ("store_cpu_us", did.cpu_us as f64 / exact.max(1) as f64),
         ]
     }
+}
+
+/// Callers who ask little next to those who ask much, each for a key of its own: before and during the load, and after it.
+fn politely(
+    listener: Listener,
+    at: &[SocketAddr],
+    length: Duration,
+) -> Result<[Answered; 2], String> {
+    let asked = |per_s, length| {
+        let template = Template::new(listener, "polite");
+        let pace = Pace::Open { per_s };
+        let asks = Asks { listener, template, callers: POLITE, connections: POLITE, pace };
+        let answered = load::run(&asks, at, length)?;
+        match answered.unanswered {
+            0 => Ok(answered),
+            lost => Err(format!("{lost} requests of polite callers were not answered")),
+        }
+    };
+    Ok([asked(SELDOM, BEFORE + length)?, asked(OFTEN, AFTER)?])
 }
 
 /// The work of a store so far; none where there is no store.
@@ -172,12 +206,24 @@ mod tests {
             exact_by_server: vec![100, 100, 60, 40],
             ..Answered::default()
         };
-        let polite = || polite::Answered { asked: 10, exact: 9, ..polite::Answered::default() };
+        let stopped = std::time::Instant::now();
+        let last_other = Some(stopped + Duration::from_millis(5));
+        let polite = || {
+            let (exact_us, other_us) = (vec![1_000; 9], vec![2_000]);
+            let admitted = vec![4, 6];
+            let stopped = Some(stopped);
+            let during = Answered { admitted, exact_us, other_us, stopped, ..Answered::default() };
+            let admitted = vec![2, 0];
+            [during, Answered { admitted, last_other, ..Answered::default() }]
+        };
         let did = Did { scripts: 20, cpu_us: 600, network_bytes: 0 };
         let values = row.values(Duration::from_secs(10), answered(), polite(), did);
         for (name, expected) in [
             ("over", 5.0),
+            ("polite_over", 2.0),
             ("polite_exact", 90.0),
+            ("polite_p99_ms", 2.0),
+            ("until_exact_ms", 5.0),
             ("exact_per_s", 30.0),
             ("local_per_s", 10.0),
             ("shed_per_s", 0.0),

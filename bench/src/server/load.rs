@@ -14,6 +14,9 @@ use std::io::{Read, Write};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+/// The time between two requests beyond which the thread rests.
+const RESTS: Duration = Duration::from_millis(5);
+
 /// The requests, and their callers.
 pub struct Asks {
     pub listener: Listener,
@@ -29,7 +32,8 @@ pub struct Asks {
 pub enum Pace {
     /// As an earlier one is answered: so many are on their way on each connection. Latency counts from its writing.
     Closed { depth: usize },
-    /// So many times a second, on one connection after the other. Latency counts from when it was due.
+    /// So many times a second, on one connection after the other. Latency counts from when it was due; at a low rate, at
+    /// which the thread rests between requests, from its writing.
     Open { per_s: f64 },
 }
 
@@ -48,6 +52,8 @@ pub struct Answered {
     pub unanswered: usize,
     /// When the last request was sent.
     pub stopped: Option<Instant>,
+    /// When the last decision without the store came.
+    pub last_other: Option<Instant>,
 }
 
 /// Asks for `length`, and waits for the last answers.
@@ -71,23 +77,26 @@ pub fn run(asks: &Asks, at: &[SocketAddr], length: Duration) -> Result<Answered,
     };
     let mut events = Events::with_capacity(1_024);
     let mut sent = 0;
-    // The thread never rests while requests become due, so that it is not woken late.
-    let patience = match asks.pace {
-        Pace::Closed { depth } => {
-            for line in &mut lines {
-                (0..depth).for_each(|_| asker.ask(line, begins));
-                line.flush()?;
-            }
-            Duration::from_millis(10)
+    if let Pace::Closed { depth } = asks.pace {
+        for line in &mut lines {
+            (0..depth).for_each(|_| asker.ask(line, begins));
+            line.flush()?;
         }
-        Pace::Open { .. } => Duration::ZERO,
-    };
+    }
     loop {
+        let mut patience = Duration::from_millis(10);
         if let Pace::Open { per_s } = asks.pace {
-            let due = begins + Duration::from_secs_f64(f64::from(sent) / per_s.max(1.0));
-            if due < asker.ends && Instant::now() >= due {
+            let apart = Duration::from_secs_f64(1.0 / per_s.max(1.0));
+            let due = begins + apart.mul_f64(f64::from(sent));
+            let now = Instant::now();
+            if due < asker.ends {
+                // At a high rate the thread never rests, so that it is not woken late.
+                patience =
+                    if apart > RESTS { due.saturating_duration_since(now) } else { Duration::ZERO };
+            }
+            if due < asker.ends && now >= due {
                 let line = &mut lines[sent as usize % asks.connections];
-                asker.ask(line, due);
+                asker.ask(line, if apart > RESTS { now } else { due });
                 line.flush()?;
                 sent += 1;
             }
@@ -140,6 +149,7 @@ impl Asker<'_> {
             self.answered.exact_by_server[server] += 1;
         } else {
             self.answered.other_us.push(us);
+            self.answered.last_other = Some(now);
         }
     }
 
