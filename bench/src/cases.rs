@@ -135,7 +135,7 @@ const GATE: Case = Case {
 };
 
 /// A request through a layer to a service that does nothing, one peer of a thousand after the other.
-const LAYER_ADMITTED: Case = Case {
+pub const LAYER_ADMITTED: Case = Case {
     group: "layer",
     name: "admitted",
     base: "tower_governor, 2 fields",

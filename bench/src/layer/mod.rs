@@ -5,7 +5,7 @@
 
 mod services;
 
-use crate::cases;
+use crate::cases::{self, LAYER_ADMITTED};
 use crate::harness::{Case, Entry, Options};
 use crate::measure;
 use crate::pace::Pace;
@@ -13,22 +13,22 @@ use crate::server::generators::wrk;
 use crate::server::loaded::{BY_CPU, Loaded};
 use crate::server::running::Running;
 use clap::Args;
-use services::Service;
 pub use services::offers;
+use services::{SERVICES, router};
 use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The cases in this process, and the case of programs.
 pub fn cases(_: &Options) -> Vec<Case> {
     let called = cases::LAYER.iter().map(|case| measure::case(case, offers(case), Pace::Apart));
-    let programs = Service::ALL.iter().map(|service| {
-        Entry::new(service.name(), || {
-            let running = Running::this(&["layer-hello", service.name()])?;
+    let programs = SERVICES.iter().map(|service| {
+        Entry::new(*service, || {
+            let running = Running::this(&["layer-hello", service])?;
             Loaded::begin(running, Box::new(|at, length| wrk("", at, length)), Box::new(|_| Ok(())))
         })
     });
     let asked = Case {
-        base: Service::GovernorFields.name(),
+        base: LAYER_ADMITTED.base,
         rounds: 9,
         length: Duration::from_secs(3),
         ..Case::once("axum", BY_CPU, programs.collect())
@@ -50,8 +50,7 @@ pub struct LayerHello {
 /// # Errors
 /// If the address is not available.
 pub fn hello(wanted: &LayerHello) -> Result<(), String> {
-    let service = Service::named(&wanted.service).ok_or("no such service")?;
-    let router = service.router();
+    let router = router(&wanted.service);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start the runtime: {error}"))?;
     let served = runtime.block_on(async {

@@ -24,109 +24,55 @@ use tower_governor::GovernorLayer;
 use tower_governor::governor::GovernorConfigBuilder;
 use tower_governor::key_extractor::PeerIpKeyExtractor;
 
-/// A service that does nothing, in a layer or bare.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
-    /// No layer.
-    Bare,
-    /// tower_governor by the peer's address, without header fields where it admits.
-    Governor,
-    /// tower_governor with `use_headers()`.
-    GovernorFields,
-    /// A token bucket for each peer, without header fields where it admits.
-    Tidegate,
-    /// [`Service::Tidegate`] with its default header fields.
-    TidegateFields,
-    /// A token bucket for each peer without rules, without header fields where it admits.
-    TidegatePerIp,
-    /// [`Service::TidegatePerIp`] with the header fields of [`Service::GovernorFields`].
-    TidegatePerIpTwoFields,
-    /// [`Service::TidegatePerIp`] with its default header fields.
-    TidegatePerIpFields,
-}
-
+/// The service without a layer.
+const BARE: &str = "bare";
 /// The header fields of tower_governor.
 const TWO: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Remaining];
 
-/// A value for a service without a layer, or the value of an expression in which `$layer` is the service's layer.
-macro_rules! in_layer {
-    ($service:expr, $rule:expr, $bare:expr, $layer:ident => $value:expr) => {
-        in_layer!(@ $service, $bare, $layer, $value, {
-            Governor => GovernorLayer::new(sound(governor($rule).finish())),
-            GovernorFields => GovernorLayer::new(sound(governor($rule).use_headers().finish())),
-            TidegatePerIp => tidegate_per_ip($rule).headers(false),
-            TidegatePerIpTwoFields => tidegate_per_ip($rule).headers(TWO),
-            TidegatePerIpFields => tidegate_per_ip($rule),
-            Tidegate => tidegate($rule).headers(false),
-            TidegateFields => tidegate($rule),
-        })
-    };
-    (@ $service:expr, $bare:expr, $layer:ident, $value:expr, { $($name:ident => $made:expr,)* }) => {
-        match $service {
-            Service::Bare => $bare,
-            $(Service::$name => {
-                let $layer = $made;
-                $value
-            })*
+/// Makes the list of the services, and both things that a service can be, from names and layers under a rule.
+macro_rules! services {
+    ($rule:ident: $($name:literal => $layer:expr,)*) => {
+        /// The names of all services.
+        pub const SERVICES: &[&str] = &[BARE, $($name),*];
+
+        /// A service that is called in this process, and does nothing.
+        fn called(service: &str, $rule: Rule) -> Box<dyn Subject> {
+            let bare = tower::service_fn(nothing);
+            match service {
+                $($name => Box::new(Called($layer.layer(bare))),)*
+                _ => Box::new(Called(bare)),
+            }
+        }
+
+        /// A program that says hello.
+        pub fn router(service: &str) -> Router {
+            let $rule = Rule::PLENTY;
+            let bare = Router::new().route("/", get(async || "Hello, World!"));
+            match service {
+                $($name => bare.layer($layer),)*
+                _ => bare,
+            }
         }
     };
+}
+
+// A token bucket for each peer; `no fields` is without header fields where a request is admitted.
+services! { rule:
+    "tower_governor, no fields" => GovernorLayer::new(sound(governor(rule).finish())),
+    "tower_governor, 2 fields" => GovernorLayer::new(sound(governor(rule).use_headers().finish())),
+    "tidegate/per_ip, no fields" => tidegate_per_ip(rule).headers(false),
+    "tidegate/per_ip, 2 fields" => tidegate_per_ip(rule).headers(TWO),
+    "tidegate/per_ip, 5 fields" => tidegate_per_ip(rule),
+    "tidegate/gate, no fields" => tidegate(rule).headers(false),
+    "tidegate/gate, 5 fields" => tidegate(rule),
 }
 
 /// The services that can do a case: one without a layer refuses nothing.
 pub fn offers(case: &Case) -> Vec<Candidate> {
-    let services = match (case.shape, case.expect, Service::ALL) {
-        (Shape::Layer, Expect::Denied, [_, layers @ ..]) => layers,
-        (Shape::Layer, _, all) => all,
-        _ => &[],
-    };
-    services.iter().map(|service| service.candidate(case.rule)).collect()
-}
-
-impl Service {
-    /// All of them.
-    pub const ALL: &[Self] = &[
-        Self::Bare,
-        Self::Governor,
-        Self::GovernorFields,
-        Self::TidegatePerIp,
-        Self::TidegatePerIpTwoFields,
-        Self::TidegatePerIpFields,
-        Self::Tidegate,
-        Self::TidegateFields,
-    ];
-
-    /// Its name in the figures.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Bare => "bare",
-            Self::Governor => "tower_governor, no fields",
-            Self::GovernorFields => "tower_governor, 2 fields",
-            Self::Tidegate => "tidegate/gate, no fields",
-            Self::TidegateFields => "tidegate/gate, 5 fields",
-            Self::TidegatePerIp => "tidegate/per_ip, no fields",
-            Self::TidegatePerIpTwoFields => "tidegate/per_ip, 2 fields",
-            Self::TidegatePerIpFields => "tidegate/per_ip, 5 fields",
-        }
-    }
-
-    /// The service with this name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|service| service.name() == name)
-    }
-
-    /// The service, for the rounds of a case.
-    fn candidate(self, rule: Rule) -> Candidate {
-        Candidate::new(self.name(), move || -> Box<dyn Subject> {
-            let bare = tower::service_fn(nothing);
-            in_layer!(self, rule, Box::new(Called(bare)), layer => Box::new(Called(layer.layer(bare))))
-        })
-    }
-
-    /// A program that says hello, in the layer.
-    pub fn router(self) -> Router {
-        let bare = Router::new().route("/", get(async || "Hello, World!"));
-        in_layer!(self, Rule::PLENTY, bare, layer => bare.layer(layer))
-    }
+    let rule = case.rule;
+    let is_able = |name: &&&str| **name != BARE || case.expect != Expect::Denied;
+    let services = SERVICES.iter().filter(is_able).filter(|_| case.shape == Shape::Layer);
+    services.map(|name| Candidate::new(name, move || called(name, rule))).collect()
 }
 
 /// The configuration of tower_governor by the peer's address, without header fields.
