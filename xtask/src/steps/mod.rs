@@ -1,20 +1,17 @@
-//! The list of the steps of `cargo xtask test`; a new step is one file and one entry.
+//! The list of the steps of `cargo xtask test`; a new step is an entry and a function.
 
 mod bench;
 mod book;
-mod clippy;
 mod components;
 mod deny;
-mod docs;
 mod examples;
 mod features;
-mod format;
-mod fuzz;
 mod house;
 mod installed;
 mod ledger;
 mod loom;
 mod packaging;
+mod plain;
 mod programs;
 mod tests;
 mod valkey;
@@ -23,9 +20,9 @@ use crate::step::{Run, Step, When};
 
 /// The steps, in the order in which they run: quick and frequent failures come first.
 pub(crate) const LIST: &[Step] = &[
-    always("format", "every file is as rustfmt writes it", format::run),
-    always("clippy", "no lint in any target, with all features", clippy::run),
-    always("docs", "the documentation builds without a warning", docs::run),
+    always("format", "every file is as rustfmt writes it", plain::format),
+    always("clippy", "no lint in any target, with all features", plain::clippy),
+    always("docs", "the documentation builds without a warning", plain::docs),
     always("bare", "each library builds without features", features::bare),
     always(
         "house",
@@ -51,7 +48,7 @@ pub(crate) const LIST: &[Step] = &[
     long("advisories", "no dependency has a known vulnerability (cargo-deny)", deny::advisories),
     long("bench", "format, lints and tests of the benchmarks, a workspace of its own", bench::run),
     long("book", "mdBook makes a site of the pages in `target/book/html`", book::run),
-    long("fuzz", "the fuzz targets build, a workspace of its own", fuzz::run),
+    long("fuzz", "the fuzz targets build, a workspace of its own", plain::fuzz),
     long(
         "loom",
         "memory store, lines and statistics under every interleaving of a few threads (loom)",
