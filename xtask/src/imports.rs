@@ -1,14 +1,14 @@
 //! The imports among the modules of a crate, without tests.
 
 use std::collections::BTreeSet;
-use std::path::{Component, Path, PathBuf};
+use std::path::{Component, Path};
 
 use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{Attribute, Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
+use syn::{Item, ItemMod, ItemUse, Macro, UseTree, Visibility};
 
-use crate::tree::SourceFile;
+use crate::count::source::{Source, attributes, is_for_tests};
 
 /// The path of a module inside its crate; empty for the crate's root.
 pub(crate) type Module = Vec<String>;
@@ -24,30 +24,31 @@ pub(crate) struct Import {
     pub(crate) line: usize,
 }
 
-/// Returns the imports among the modules of the crate whose sources are in `folder`, each once, or
-/// an error for each file that is not Rust.
-pub(crate) fn of_crate(folder: &Path, files: &[SourceFile]) -> (Vec<Import>, Vec<String>) {
-    let of_crate = files.iter().filter(|file| file.is("rs"));
-    let of_crate = of_crate.filter_map(|file| Some((module(folder, &file.path)?, file)));
-    let of_crate: Vec<_> = of_crate.collect();
+/// Returns the imports among the modules of the crate whose sources are in `folder`, each once.
+pub(crate) fn of_crate(folder: &Path, sources: &[Source]) -> Vec<Import> {
+    let of_crate = sources.iter();
+    let of_crate = of_crate.filter_map(|source| Some((module(folder, &source.path)?, source)));
+    let of_crate: Vec<(Module, &Source)> = of_crate.collect();
     let modules: BTreeSet<_> = of_crate.iter().map(|(module, _)| module.clone()).collect();
-    let (mut imports, mut complaints) = (BTreeSet::new(), Vec::new());
-    let mut for_tests = Vec::new();
-    let root = of_crate.iter().find(|(module, _)| module.is_empty());
-    let lower = root.map_or_else(BTreeSet::new, |(_, file)| modules_of_lower_crates(&file.text));
-    for (module, file) in &of_crate {
-        match syn::parse_file(&file.text) {
-            Ok(parsed) => {
-                let reader = of_file(&modules, &lower, module, &parsed);
-                imports.extend(reader.imports);
-                for_tests.extend(reader.for_tests);
-            }
-            Err(error) => complaints.push(format!("{}: not Rust: {error}", file.path.display())),
+    let mut lower = BTreeSet::new();
+    let mut tests = BTreeSet::new();
+    for (module, source) in &of_crate {
+        if module.is_empty() {
+            source.syntax.iter().for_each(|root| note_modules_of_lower_crates(root, &mut lower));
+        }
+        if source.is_test {
+            tests.insert(module);
         }
     }
-    let is_test = |module: &Module| for_tests.iter().any(|test| module.starts_with(test));
-    imports.retain(|import| !is_test(&import.from) && !is_test(&import.to));
-    (imports.into_iter().collect(), complaints)
+    let mut imports = BTreeSet::new();
+    for (module, source) in of_crate.iter().filter(|(_, source)| !source.is_test) {
+        let (modules, lower, at) = (&modules, &lower, module.clone());
+        let mut reader = Reader { modules, lower, file: module, at, imports: Vec::new() };
+        source.syntax.iter().for_each(|syntax| reader.visit_file(syntax));
+        imports.extend(reader.imports);
+    }
+    imports.retain(|import| !tests.contains(&import.to));
+    imports.into_iter().collect()
 }
 
 /// The module of a file; `None` for one outside of the folder.
@@ -62,29 +63,17 @@ fn module(folder: &Path, file: &Path) -> Option<Module> {
     Some(names)
 }
 
-/// The path, without `.rs`, of a module that a file declares; also the folder of its own modules.
-pub(crate) fn home(path: &Path, module: &str) -> PathBuf {
-    let folder = path.parent().unwrap_or(path);
-    match path.file_stem().unwrap_or_default().to_str() {
-        Some("lib" | "mod" | "main") | None => folder.join(module),
-        Some(stem) => folder.join(stem).join(module),
-    }
-}
-
-/// The names that the root of a crate gives to modules of other crates, for use within the crate alone: a path through
-/// such a name leads out of the crate.
-fn modules_of_lower_crates(root: &str) -> BTreeSet<String> {
-    let items = syn::parse_file(root).map(|file| file.items).unwrap_or_default();
-    let mut names = BTreeSet::new();
-    for item in items {
+/// Notes the names that the root of a crate gives to modules of other crates, for use within the crate alone: a path
+/// through such a name leads out of the crate.
+fn note_modules_of_lower_crates(root: &syn::File, names: &mut BTreeSet<String>) {
+    for item in &root.items {
         if let Item::Use(ItemUse { vis: Visibility::Inherited, tree: UseTree::Path(path), .. }) =
             item
             && !["crate", "self", "super"].iter().any(|own| path.ident == own)
         {
-            note_names(&path.tree, &mut names);
+            note_names(&path.tree, names);
         }
     }
-    names
 }
 
 /// Notes the names that a tree brings into scope.
@@ -98,22 +87,6 @@ fn note_names(tree: &UseTree, names: &mut BTreeSet<String>) {
     }
 }
 
-fn of_file<'a>(
-    modules: &'a BTreeSet<Module>,
-    lower: &'a BTreeSet<String>,
-    module: &'a Module,
-    parsed: &syn::File,
-) -> Reader<'a> {
-    let (at, imports, for_tests) = (module.clone(), Vec::new(), Vec::new());
-    let mut reader = Reader { modules, lower, file: module, at, imports, for_tests };
-    if parsed.attrs.iter().any(is_for_tests) {
-        reader.for_tests.push(module.clone());
-    } else {
-        reader.visit_file(parsed);
-    }
-    reader
-}
-
 /// Collects the paths of one file that lead into its own crate.
 struct Reader<'a> {
     modules: &'a BTreeSet<Module>,
@@ -123,8 +96,6 @@ struct Reader<'a> {
     /// The module that is being read: the file's own, or one inside of it.
     at: Module,
     imports: Vec<Import>,
-    /// The modules that are only for tests.
-    for_tests: Vec<Module>,
 }
 
 impl Reader<'_> {
@@ -197,13 +168,8 @@ impl Reader<'_> {
 
 impl<'ast> Visit<'ast> for Reader<'_> {
     fn visit_item(&mut self, item: &'ast Item) {
-        match item {
-            item if !attributes(item).iter().any(is_for_tests) => visit::visit_item(self, item),
-            Item::Mod(module) => {
-                let name = module.ident.to_string();
-                self.for_tests.push([self.at.as_slice(), &[name]].concat());
-            }
-            _ => {}
+        if !attributes(item).iter().any(is_for_tests) {
+            visit::visit_item(self, item);
         }
     }
 
@@ -235,46 +201,16 @@ fn line_of(part: &impl Spanned) -> usize {
     part.span().start().line
 }
 
-/// Returns whether an attribute makes an item for tests only.
-pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
-    match &attribute.meta {
-        syn::Meta::Path(path) => path.is_ident("test"),
-        syn::Meta::List(list) if list.path.is_ident("cfg") => {
-            let condition: String = list.tokens.to_string().split_whitespace().collect();
-            condition == "test" || condition.starts_with("all(test,")
-        }
-        _ => false,
-    }
-}
-
-/// The attributes of an item; none for a kind of item that a test cannot have.
-pub(crate) fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::file;
+    use crate::count::source::sources;
 
     fn imports(files: &[(&str, &str)]) -> Vec<String> {
         let files: Vec<_> =
-            files.iter().map(|(path, text)| file(&format!("src/{path}"), text)).collect();
-        let (imports, complaints) = of_crate(Path::new("src"), &files);
-        assert_eq!(complaints, Vec::<String>::new());
+            files.iter().map(|(path, text)| (format!("src/{path}"), *text)).collect();
+        let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), *text)).collect();
+        let imports = of_crate(Path::new("src"), &sources(&files));
         imports.iter().map(|import| format!("{}>{}", import.from.join("."), import.item)).collect()
     }
 
@@ -311,18 +247,5 @@ mod tests {
         let a =
             "#[cfg(test)] mod tests { use crate::b::C; }\n#[cfg(all(test, loom))] use crate::b::D;";
         assert!(imports(&[("a.rs", a), ("b.rs", "#![cfg(test)] use crate::a::E;")]).is_empty());
-    }
-
-    #[test]
-    fn what_is_not_rust_is_a_complaint() {
-        let (_, complaints) = of_crate(Path::new("src"), &[file("src/a.rs", "fn {")]);
-        assert!(complaints[0].starts_with("src/a.rs: not Rust"), "{complaints:?}");
-    }
-
-    #[test]
-    fn modules_are_looked_for_where_rust_looks() {
-        assert_eq!(home(Path::new("src/lib.rs"), "walk"), Path::new("src/walk"));
-        assert_eq!(home(Path::new("src/a/mod.rs"), "walk"), Path::new("src/a/walk"));
-        assert_eq!(home(Path::new("src/time.rs"), "walk"), Path::new("src/time/walk"));
     }
 }

@@ -4,7 +4,7 @@ mod english;
 mod ledger;
 mod names;
 mod sizes;
-mod source;
+pub(crate) mod source;
 mod style;
 mod table;
 mod tokens;

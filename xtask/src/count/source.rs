@@ -9,17 +9,16 @@ use anyhow::{Context as _, Result, anyhow};
 use proc_macro2::TokenStream;
 use syn::spanned::Spanned;
 use syn::visit::{self, Visit};
-use syn::{ImplItem, Item};
+use syn::{Attribute, ImplItem, Item};
 
 use super::tokens::{self, Token};
-use crate::imports::{attributes, home, is_for_tests};
 use crate::tree::SourceFile;
 
 /// The suffix of a crate's or tool's name in the name of its tests.
 pub(super) const TESTS: &str = "-tests";
 
-pub(super) struct Source {
-    pub(super) path: PathBuf,
+pub(crate) struct Source {
+    pub(crate) path: PathBuf,
     pub(super) text: String,
     /// The crate or tool, by its folder; the examples of all crates are one tool.
     pub(super) area: String,
@@ -27,9 +26,9 @@ pub(super) struct Source {
     /// The lines that hold a token.
     pub(super) code: BTreeSet<usize>,
     /// `None` for Lua, and for code that is only for tests.
-    pub(super) syntax: Option<syn::File>,
+    pub(crate) syntax: Option<syn::File>,
     /// True if the file as a whole is a test.
-    pub(super) is_test: bool,
+    pub(crate) is_test: bool,
     /// The lines of the items that are only for tests.
     test_items: Vec<RangeInclusive<usize>>,
 }
@@ -59,7 +58,7 @@ pub(super) fn is_product(area: &str) -> bool {
 ///
 /// # Errors
 /// Returns an error for a file that is not Rust.
-pub(super) fn read(files: &[SourceFile]) -> Result<Vec<Source>> {
+pub(crate) fn read(files: &[SourceFile]) -> Result<Vec<Source>> {
     let mut sources = Vec::new();
     let mut for_tests = Vec::new();
     for file in files.iter().filter(|file| file.is("rs") || file.is("lua")) {
@@ -150,9 +149,48 @@ impl<'ast> Visit<'ast> for TestFinder<'_> {
     }
 }
 
+/// The path, without `.rs`, of a module that a file declares; also the folder of its own modules.
+fn home(path: &Path, module: &str) -> PathBuf {
+    let folder = path.parent().unwrap_or(path);
+    match path.file_stem().unwrap_or_default().to_str() {
+        Some("lib" | "mod" | "main") | None => folder.join(module),
+        Some(stem) => folder.join(stem).join(module),
+    }
+}
+
+/// Returns whether an attribute makes an item for tests only.
+pub(crate) fn is_for_tests(attribute: &Attribute) -> bool {
+    match &attribute.meta {
+        syn::Meta::Path(path) => path.is_ident("test"),
+        syn::Meta::List(list) if list.path.is_ident("cfg") => {
+            let condition: String = list.tokens.to_string().split_whitespace().collect();
+            condition == "test" || condition.starts_with("all(test,")
+        }
+        _ => false,
+    }
+}
+
+/// The attributes of an item; none for a kind of item that a test cannot have.
+pub(crate) fn attributes(item: &Item) -> &[Attribute] {
+    match item {
+        Item::Const(item) => &item.attrs,
+        Item::Enum(item) => &item.attrs,
+        Item::Fn(item) => &item.attrs,
+        Item::Impl(item) => &item.attrs,
+        Item::Macro(item) => &item.attrs,
+        Item::Mod(item) => &item.attrs,
+        Item::Static(item) => &item.attrs,
+        Item::Struct(item) => &item.attrs,
+        Item::Trait(item) => &item.attrs,
+        Item::Type(item) => &item.attrs,
+        Item::Use(item) => &item.attrs,
+        _ => &[],
+    }
+}
+
 /// The sources of a small tree.
 #[cfg(test)]
-pub(super) fn sources(files: &[(&str, &str)]) -> Vec<Source> {
+pub(crate) fn sources(files: &[(&str, &str)]) -> Vec<Source> {
     let files: Vec<_> = files.iter().map(|(path, text)| crate::tree::file(path, text)).collect();
     read(&files).unwrap()
 }
@@ -188,5 +226,12 @@ mod tests {
         let tested: Vec<_> = (1..8).filter(|line| found[0].is_tested_on(*line)).collect();
         assert_eq!(tested, [2, 3, 4, 5, 6]);
         assert!(found[1].is_test && !found[0].is_test);
+    }
+
+    #[test]
+    fn modules_are_looked_for_where_rust_looks() {
+        assert_eq!(home(Path::new("src/lib.rs"), "walk"), Path::new("src/walk"));
+        assert_eq!(home(Path::new("src/a/mod.rs"), "walk"), Path::new("src/a/walk"));
+        assert_eq!(home(Path::new("src/time.rs"), "walk"), Path::new("src/time/walk"));
     }
 }

@@ -8,7 +8,7 @@ use syn::visit::{self, Visit};
 use syn::{Item, LitStr, Macro};
 
 use super::{Findings, House, markdown};
-use crate::imports::{attributes, is_for_tests};
+use crate::count::source::{attributes, is_for_tests};
 use crate::tree::SourceFile;
 
 const PAGE: &str = "docs/errors.md";

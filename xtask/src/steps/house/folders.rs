@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
 use super::{Findings, House};
+use crate::count::source;
 use crate::imports::{self, Import, Module};
 
 /// Modules that list all their members. Imports of them are ignored, because members need the list and it needs
@@ -15,11 +16,14 @@ type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
 
 /// Searches for circles among the modules of every folder of every crate, without tests.
 pub(super) fn check(house: &House<'_>) -> Findings {
+    let sources = match source::read(&house.files) {
+        Ok(sources) => sources,
+        Err(error) => return vec![error.to_string()].into(),
+    };
     let mut complaints = Vec::new();
     for (name, folder) in crates(house) {
-        let (mut imports, not_rust) = imports::of_crate(&folder, &house.files);
+        let mut imports = imports::of_crate(&folder, &sources);
         imports.retain(|import| !CLOSED_LISTS.contains(&(&name, &import.to.join("::"))));
-        complaints.extend(not_rust);
         complaints.extend(judge(&name, &imports));
         complaints.extend(imports.iter().filter_map(|import| by_the_root(&name, import)));
     }
