@@ -107,7 +107,10 @@ impl Row {
         let at = servers.iter().map(|server| server.at(listener.option()));
         let at = at.collect::<Result<Vec<_>, _>>()?;
         thread::scope(|scope| {
-            let polite = scope.spawn(|| politely(listener, &at, length));
+            let polite = scope.spawn(|| {
+                let during = politely(listener, &at, SELDOM, BEFORE + length)?;
+                Ok::<_, String>([during, politely(listener, &at, OFTEN, AFTER)?])
+            });
             thread::sleep(BEFORE);
             let before = did(store.as_ref())?;
             let answered = load::run(&cases::asks(self.scenario, self.load), &at, length)?;
@@ -160,23 +163,21 @@ impl Row {
     }
 }
 
-/// Callers who ask little next to those who ask much, each for a key of its own: before and during the load, and after it.
+/// Callers who ask little next to those who ask much, each for a key of its own.
 fn politely(
     listener: Listener,
     at: &[SocketAddr],
+    per_s: f64,
     length: Duration,
-) -> Result<[Answered; 2], String> {
-    let asked = |per_s, length| {
-        let template = Template::new(listener, "polite");
-        let pace = Pace::Open { per_s };
-        let asks = Asks { listener, template, callers: POLITE, connections: POLITE, pace };
-        let answered = load::run(&asks, at, length)?;
-        match answered.unanswered {
-            0 => Ok(answered),
-            lost => Err(format!("{lost} requests of polite callers were not answered")),
-        }
-    };
-    Ok([asked(SELDOM, BEFORE + length)?, asked(OFTEN, AFTER)?])
+) -> Result<Answered, String> {
+    let template = Template::new(listener, "polite");
+    let pace = Pace::Open { per_s };
+    let asks = Asks { listener, template, callers: POLITE, connections: POLITE, pace };
+    let answered = load::run(&asks, at, length)?;
+    match answered.unanswered {
+        0 => Ok(answered),
+        lost => Err(format!("{lost} requests of polite callers were not answered")),
+    }
 }
 
 /// The work of a store so far; none where there is no store.
@@ -196,46 +197,40 @@ mod tests {
 
     #[test]
     fn a_row_says_what_was_over_and_who_decided() {
-        let load = Load::ALL[0];
-        let (scenario, setting) = (Scenario::OneKey, Setting::Local);
-        let row = Row { scenario, load, servers: 4, setting };
-        let answered = || Answered {
-            admitted: vec![505],
-            exact_us: vec![7_000; 300],
-            other_us: vec![9_000; 100],
-            exact_by_server: vec![100, 100, 60, 40],
-            ..Answered::default()
-        };
-        let stopped = std::time::Instant::now();
-        let last_other = Some(stopped + Duration::from_millis(5));
-        let polite = || {
-            let (exact_us, other_us) = (vec![1_000; 9], vec![2_000]);
-            let admitted = vec![4, 6];
-            let stopped = Some(stopped);
-            let during = Answered { admitted, exact_us, other_us, stopped, ..Answered::default() };
-            let admitted = vec![2, 0];
-            [during, Answered { admitted, last_other, ..Answered::default() }]
-        };
-        let did = Did { scripts: 20, cpu_us: 600, network_bytes: 0 };
-        let values = row.values(Duration::from_secs(10), answered(), polite(), did);
-        for (name, expected) in [
-            ("over", 5.0),
-            ("polite_over", 2.0),
-            ("polite_exact", 90.0),
-            ("polite_p99_ms", 2.0),
-            ("until_exact_ms", 5.0),
-            ("exact_per_s", 30.0),
-            ("local_per_s", 10.0),
-            ("shed_per_s", 0.0),
-            ("exact_p99_ms", 7.0),
-            ("other_p50_ms", 9.0),
-            ("scripts_per_s", 2.0),
-            ("store_cpu_us", 2.0),
-        ] {
-            assert!(values.contains(&(name, expected)), "{name}: {values:?}");
+        for (setting, local, shed) in [(Setting::Local, 10.0, 0.0), (Setting::Closed, 0.0, 10.0)] {
+            let (scenario, load) = (Scenario::OneKey, Load::ALL[0]);
+            let row = Row { scenario, load, servers: 4, setting };
+            let mut answered = [(); 3].map(|()| Answered::default());
+            let [all, polite, after] = &mut answered;
+            all.admitted = vec![505];
+            all.exact_us = vec![7_000; 300];
+            all.other_us = vec![9_000; 100];
+            all.exact_by_server = vec![100, 100, 60, 40];
+            polite.admitted = vec![4, 6];
+            polite.exact_us = vec![1_000; 9];
+            polite.other_us = vec![2_000];
+            polite.stopped = Some(std::time::Instant::now());
+            after.admitted = vec![2, 0];
+            after.last_other = polite.stopped.map(|at| at + Duration::from_millis(5));
+            let did = Did { scripts: 20, cpu_us: 600, network_bytes: 0 };
+            let [all, polite, after] = answered;
+            let values = row.values(Duration::from_secs(10), all, [polite, after], did);
+            for value in [
+                ("over", 5.0),
+                ("polite_over", 2.0),
+                ("polite_exact", 90.0),
+                ("polite_p99_ms", 2.0),
+                ("until_exact_ms", 5.0),
+                ("exact_per_s", 30.0),
+                ("local_per_s", local),
+                ("shed_per_s", shed),
+                ("exact_p99_ms", 7.0),
+                ("other_p50_ms", 9.0),
+                ("scripts_per_s", 2.0),
+                ("store_cpu_us", 2.0),
+            ] {
+                assert!(values.contains(&value), "{value:?}: {values:?}");
+            }
         }
-        let closed = Row { setting: Setting::Closed, ..row };
-        let values = closed.values(Duration::from_secs(10), answered(), polite(), did);
-        assert!(values.contains(&("shed_per_s", 10.0)), "{values:?}");
     }
 }
