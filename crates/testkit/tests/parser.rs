@@ -13,7 +13,8 @@ fn row(text: &str) -> Step {
 
 fn refusal(text: &str) -> (usize, String) {
     let error = parse(text).unwrap_err();
-    (error.line, error.message)
+    let (line, message) = error.strip_prefix("line ").unwrap().split_once(": ").unwrap();
+    (line.parse().unwrap(), message.to_owned())
 }
 
 #[test]

@@ -31,7 +31,7 @@ mod row;
 
 pub use duration::parse_duration_us;
 pub use expect::{Answer, Expect};
-pub use parse::{ParseError, parse};
+pub use parse::parse;
 
 /// One table: a rule and its steps.
 #[derive(Clone, Debug, PartialEq, Eq)]

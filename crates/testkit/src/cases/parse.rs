@@ -1,34 +1,16 @@
 //! Parses a file of tables, line by line. The tests of every store and of the models read the tables of the
 //! algorithms so.
 
+use super::Case;
 use super::row::{parse_fields, parse_row};
-use super::{Case, Step};
-use std::fmt;
 
 const HEADER: [&str; 8] =
     ["at", "ask", "|", "answer", "remaining", "retry_after", "reset_after", "delay"];
 
-/// Why a file of tables is invalid, with the line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ParseError {
-    /// Line, from 1.
-    pub line: usize,
-    /// The error, and the expected form.
-    pub message: String,
-}
-
-impl fmt::Display for ParseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: {}", self.line, self.message)
-    }
-}
-
-impl std::error::Error for ParseError {}
-
 /// Reads every case of a file.
 ///
 /// # Errors
-/// Returns an error at the first invalid line, and at a case without a rule or without steps,
+/// Returns an error, which begins with `line N: `, at the first invalid line, and at a case without a rule or without steps,
 /// because a case that checks nothing is a mistake.
 ///
 /// ```
@@ -38,9 +20,9 @@ impl std::error::Error for ParseError {}
 ///     5s  1   | yes    0         0           1s          0\n";
 /// let cases = testkit::cases::parse(text)?;
 /// assert_eq!(cases[0].steps[0].at_us, 5_000_000);
-/// # Ok::<(), testkit::cases::ParseError>(())
+/// # Ok::<(), String>(())
 /// ```
-pub fn parse(text: &str) -> Result<Vec<Case>, ParseError> {
+pub fn parse(text: &str) -> Result<Vec<Case>, String> {
     let mut reader = Reader::default();
     for (index, raw) in text.lines().enumerate() {
         let line = index + 1;
@@ -48,7 +30,7 @@ pub fn parse(text: &str) -> Result<Vec<Case>, ParseError> {
         if text.starts_with("case ") {
             reader.check_last()?;
         }
-        reader.line(line, text).map_err(|message| ParseError { line, message })?;
+        reader.line(line, text).map_err(|message| format!("line {line}: {message}"))?;
     }
     reader.finish()
 }
@@ -75,7 +57,7 @@ impl Reader {
         } else if text.contains('|') {
             return Err(format!("expected the header `{}` before the first row", HEADER.join(" ")));
         } else {
-            extend(&mut case.rule, parse_fields(text)?)?;
+            parse_fields(text, &mut case.rule)?;
         }
         Ok(())
     }
@@ -84,41 +66,27 @@ impl Reader {
         if self.cases.iter().any(|case| case.title == title) {
             return Err(format!("`{title}` is the title of two cases"));
         }
-        let (rule, steps): (Vec<(String, String)>, Vec<Step>) = (Vec::new(), Vec::new());
-        self.cases.push(Case { title: title.into(), line, rule, steps });
+        let title = title.to_owned();
+        self.cases.push(Case { title, line, rule: Vec::new(), steps: Vec::new() });
         self.in_table = false;
         Ok(())
     }
 
-    fn check_last(&self) -> Result<(), ParseError> {
-        let Some(case) = self.cases.last() else {
+    fn check_last(&self) -> Result<(), String> {
+        let Some(Case { title, line, rule, steps }) = self.cases.last() else {
             return Ok(());
         };
-        let lacks = |what| {
-            let message = format!("the case `{}` has no {what}", case.title);
-            Err(ParseError { line: case.line, message })
-        };
-        match (case.rule.is_empty(), case.steps.is_empty()) {
-            (true, _) => lacks("rule"),
-            (_, true) => lacks("steps"),
+        match (rule.is_empty(), steps.is_empty()) {
+            (true, _) => Err(format!("line {line}: the case `{title}` has no rule")),
+            (_, true) => Err(format!("line {line}: the case `{title}` has no steps")),
             _ => Ok(()),
         }
     }
 
-    fn finish(self) -> Result<Vec<Case>, ParseError> {
+    fn finish(self) -> Result<Vec<Case>, String> {
         self.check_last()?;
         Ok(self.cases)
     }
-}
-
-fn extend(rule: &mut Vec<(String, String)>, more: Vec<(String, String)>) -> Result<(), String> {
-    for (key, value) in more {
-        if rule.iter().any(|(known, _)| *known == key) {
-            return Err(format!("`{key}` is given twice"));
-        }
-        rule.push((key, value));
-    }
-    Ok(())
 }
 
 fn without_comment(line: &str) -> &str {

@@ -23,7 +23,9 @@ pub(super) fn parse_row(line: usize, text: &str) -> Result<Step, String> {
 
 fn parse_verb(text: &str) -> Result<Verb, String> {
     if let Some(fields) = text.strip_prefix("amend ") {
-        return Ok(Verb::Amend(parse_fields(fields)?));
+        let mut amended = Vec::new();
+        parse_fields(fields, &mut amended)?;
+        return Ok(Verb::Amend(amended));
     }
     match text.split_whitespace().collect::<Vec<_>>()[..] {
         ["peek", cost] => Ok(Verb::Peek(parse_count(cost)?)),
@@ -45,8 +47,7 @@ fn parse_verb(text: &str) -> Result<Verb, String> {
 }
 
 /// Reads `key = value, key = value`; no key may occur twice.
-pub(super) fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> {
-    let mut fields: Vec<(String, String)> = Vec::new();
+pub(super) fn parse_fields(text: &str, fields: &mut Vec<(String, String)>) -> Result<(), String> {
     for part in text.split(',') {
         let pair = part.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
         match pair {
@@ -59,7 +60,7 @@ pub(super) fn parse_fields(text: &str) -> Result<Vec<(String, String)>, String> 
             _ => return Err(format!("`{}` is not `key = value`", part.trim())),
         }
     }
-    Ok(fields)
+    Ok(())
 }
 
 fn parse_expect(columns: &[&str]) -> Result<Option<Expect>, String> {
