@@ -19,7 +19,7 @@ const COUNTED: &str = "--toggle-collect=*calls*repeat*";
 /// The subject to ask, and the number of decisions.
 #[derive(Args)]
 pub struct Calls {
-    /// The name of the case.
+    /// The name of the case, with or without its group.
     case: String,
     /// The name of the subject.
     subject: String,
@@ -33,7 +33,8 @@ pub struct Calls {
 /// When there is no such case or subject.
 pub fn run(wanted: &Calls) -> Result<(), String> {
     let mut cases = cases::ALL.iter().chain(cases::LAYER);
-    let case = cases.find(|case| case.name == wanted.case).ok_or("no such case")?;
+    let name = wanted.case.rsplit('/').next();
+    let case = cases.find(|case| name == Some(case.name)).ok_or("no such case")?;
     let mut candidates = subjects::offers(case).into_iter().chain(layer::offers(case));
     let candidate = candidates.find(|one| one.name == wanted.subject).ok_or("no such subject")?;
     let (subject, asks) = ready(&candidate, case);
