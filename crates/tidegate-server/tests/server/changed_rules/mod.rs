@@ -1,7 +1,6 @@
 //! The configuration is read again while the server decides: all of it or nothing.
 #![cfg(unix)]
 
-mod history;
 mod put;
 mod under_load;
 

@@ -1,5 +1,5 @@
-//! The limit changes every 100 ms while clients of every protocol ask: no request fails, and no unit is admitted beyond
-//! the limit in force.
+//! The limit changes every 100 ms while clients of every protocol ask: no request fails, no unit is admitted beyond the
+//! limit in force, and metrics and statistics have each answer once.
 #![cfg(unix)]
 
 use std::collections::HashMap;
@@ -20,20 +20,11 @@ use crate::store::Store;
 /// Changes of the limit in a run: more than the log has of other events in a minute.
 const CHANGES: u64 = 24;
 const CHANGES_OF_A_LONG_RUN: u64 = 200;
-pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE: Duration = Duration::from_millis(100);
 /// The difference between a raised limit and the previous raised limit.
 const STEP: u64 = 40;
 /// Clients of each protocol.
 const CLIENTS: usize = 2;
-
-/// Receives the reports of the clients.
-pub(crate) trait Witness: Send + Sync + 'static {
-    /// Called before a request is sent; the result comes back with its answer.
-    fn begin(&self) -> u64;
-
-    /// Called with an answer; returns whether the client goes on.
-    fn note(&self, began: u64, allowed: bool) -> bool;
-}
 
 /// The state that all clients share.
 #[derive(Default)]
@@ -50,12 +41,13 @@ struct Shared {
     last: AtomicU64,
 }
 
-impl Witness for Shared {
-    /// The phase.
+impl Shared {
+    /// The phase, which comes back with the answer to a request.
     fn begin(&self) -> u64 {
         self.phase.load(SeqCst)
     }
 
+    /// Notes an answer; returns whether the client goes on.
     fn note(&self, began: u64, allowed: bool) -> bool {
         let is_last = self.last.load(SeqCst) > 0 && began == self.phase.load(SeqCst);
         let admitted = self.admitted.fetch_add(u64::from(allowed), SeqCst) + u64::from(allowed);
@@ -67,20 +59,13 @@ impl Witness for Shared {
     }
 }
 
-/// Clients of every protocol that ask with this entry, each as fast as it is answered.
-pub(crate) fn clients(
-    all: &mut JoinSet<()>,
-    server: &Server,
-    entry: [&'static str; 2],
-    witness: &Arc<impl Witness>,
-) {
-    let [name, value] = entry;
-    let (http, seen) = (server.client(), Arc::clone(witness));
+/// Clients of every protocol, each as fast as it is answered.
+fn clients(all: &mut JoinSet<()>, server: &Server, shared: &Arc<Shared>) {
+    let (http, seen) = (server.client(), Arc::clone(shared));
     all.spawn(async move {
-        let body = format!(r#"{{"descriptor": {{"{name}": "{value}"}}}}"#);
         loop {
             let began = seen.begin();
-            let answer = http.check(&body).await;
+            let answer = http.check(r#"{"descriptor": {"user": "ada"}}"#).await;
             assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
             assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
             if !seen.note(began, answer.status == 200) {
@@ -88,12 +73,12 @@ pub(crate) fn clients(
             }
         }
     });
-    let (at, seen) = (server.grpc, Arc::clone(witness));
+    let (at, seen) = (server.grpc, Arc::clone(shared));
     all.spawn(async move {
         let mut client = grpc::client_at(at).await;
         loop {
             let began = seen.begin();
-            let descriptors = vec![grpc::descriptor(&[(name, value)])];
+            let descriptors = vec![grpc::descriptor(&[("user", "ada")])];
             let request =
                 RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
             let answer = client.should_rate_limit(request).await.unwrap().into_inner();
@@ -102,14 +87,14 @@ pub(crate) fn clients(
             }
         }
     });
-    let (at, seen) = (server.resp, Arc::clone(witness));
+    let (at, seen) = (server.resp, Arc::clone(shared));
     all.spawn(async move {
         let client = redis::Client::open(format!("redis://{at}")).unwrap();
         let mut connection = client.get_connection().unwrap();
         loop {
             let began = seen.begin();
             let mut command = redis::cmd("TG.CHECK");
-            command.arg(&["default", name, value]);
+            command.arg(&["default", "user", "ada"]);
             let answer: HashMap<String, redis::Value> =
                 block_in_place(|| command.query(&mut connection)).unwrap();
             if !seen.note(began, answer["allowed"] == redis::Value::Int(1)) {
@@ -120,7 +105,7 @@ pub(crate) fn clients(
 }
 
 /// Puts a configuration in force, by SIGHUP at every third change and else over the network.
-pub(crate) async fn change(server: &mut Server, file: &Path, number: u64, toml: &str) {
+async fn change(server: &mut Server, file: &Path, number: u64, toml: &str) {
     if number.is_multiple_of(3) {
         fs::write(file, toml).unwrap();
         server.signal("HUP");
@@ -140,7 +125,7 @@ async fn run(store: &str, changes: u64) {
     shared.limit.store(STEP, SeqCst);
     shared.phase.store(1, SeqCst);
     let mut asking = JoinSet::new();
-    (0..CLIENTS).for_each(|_| clients(&mut asking, &server, ["user", "ada"], &shared));
+    (0..CLIENTS).for_each(|_| clients(&mut asking, &server, &shared));
     for change in 1..=changes {
         tokio::time::sleep(PAUSE).await;
         // Every other change takes back more than the change before it has given.
@@ -158,10 +143,29 @@ async fn run(store: &str, changes: u64) {
     shared.last.store(last, SeqCst);
     asking.join_all().await;
     assert_eq!(shared.admitted.load(SeqCst), last, "each unit once, and none is lost");
-    assert!(shared.answered.load(SeqCst) > last);
+    let answered = shared.answered.load(SeqCst);
+    assert!(answered > last);
+    counted(&server, last, answered - last).await;
     assert_eq!(super::remaining(&server).await, 0);
     let counts = admin.get("/v1/rules").await.json()["reloads"].clone();
     assert_eq!((&counts["succeeded"], &counts["failed"]), (&(changes + 1).into(), &0.into()));
+}
+
+/// Metrics and statistics have each answer once, and no other.
+async fn counted(server: &Server, admitted: u64, refused: u64) {
+    let admin = server.operator();
+    let (metrics, stats) = (admin.get("/metrics").await.text, admin.get("/v1/stats").await.json());
+    let sum = |family: &str, label: &str| -> u64 {
+        let lines = metrics.lines().filter(|line| line.starts_with(family) && line.contains(label));
+        lines.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
+    };
+    for (outcome, count) in [("allowed", admitted), ("refused", refused)] {
+        let labels = format!("rule=\"per-user\",outcome=\"{outcome}\"");
+        assert_eq!(sum("tidegate_rule_decisions_total{", &labels), count, "{labels}");
+        assert_eq!(stats["rules"][0]["decisions"][outcome], count, "{labels}");
+    }
+    assert_eq!(sum("tidegate_requests_total{", ""), admitted + refused);
+    assert_eq!(sum("tidegate_requests_total{", "outcome=\"error\""), 0);
 }
 
 fn changes() -> u64 {
