@@ -3,7 +3,6 @@
 //! In a page, a comment before a number says which number it is: `<!--=text-keys-->202`.
 
 use std::fs;
-use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
@@ -112,8 +111,7 @@ impl Quote {
     ///
     /// Returns an error if the results do not have it.
     pub(crate) fn number(&self, files: &[SourceFile]) -> Result<String> {
-        let results = files.iter().find(|file| file.path == Path::new(RESULTS));
-        let number = results.and_then(|results| self.read(&results.text));
+        let number = self.read(tree::text_of(files, RESULTS));
         number.with_context(|| format!("{RESULTS}: the row `{}` has no `{}`", self.row, self.name))
     }
 

@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::context::Context;
 use crate::process::{cargo, succeeds};
+use crate::tree;
 use mutants::Mutant;
 
 /// The crates that are copied: the library, and the crates that it needs.
@@ -102,7 +103,10 @@ impl Copy {
         }
         for name in CRATES {
             copy.mend(&format!("{name}/Cargo.toml"))?;
-            copy.mend_folder(&format!("{name}/src"))?;
+            for file in tree::files(&copy.root.join(name).join("src"))? {
+                let path = file.strip_prefix(&copy.root).unwrap_or(&file);
+                copy.mend(&path.to_string_lossy())?;
+            }
         }
         Ok(copy)
     }
@@ -127,21 +131,6 @@ impl Copy {
     /// Copies a file once more.
     fn mend(&self, path: &str) -> Result<()> {
         self.write(path, &self.original(path)?)
-    }
-
-    fn mend_folder(&self, path: &str) -> Result<()> {
-        for entry in
-            fs::read_dir(self.root.join(path)).with_context(|| format!("reading {path}"))?
-        {
-            let entry = entry?;
-            let path = format!("{path}/{}", entry.file_name().to_string_lossy());
-            if entry.file_type()?.is_dir() {
-                self.mend_folder(&path)?;
-            } else {
-                self.mend(&path)?;
-            }
-        }
-        Ok(())
     }
 
     fn cargo(&self, context: &Context, words: &[&str]) -> Command {
@@ -211,7 +200,6 @@ mod tests {
     use std::path::Path;
 
     use super::*;
-    use crate::tree;
 
     #[test]
     fn every_mutant_fits_the_code_as_it_is_and_is_listed() {
@@ -220,12 +208,11 @@ mod tests {
         let mutants = mutants::all();
         assert!(mutants.len() > 70, "only {} mutants were read", mutants.len());
         for mutant in &mutants {
-            let file = files.iter().find(|file| file.path == Path::new(mutant.file)).unwrap();
-            assert_ne!(mutant.of(&file.text).unwrap(), file.text, "{}", mutant.name);
+            let text = tree::text_of(&files, mutant.file);
+            assert_ne!(mutant.of(text).unwrap(), text, "{}", mutant.name);
         }
-        let page =
-            files.iter().find(|file| file.path == Path::new("bench/results/simulator.md")).unwrap();
-        let rows = page.text.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
+        let page = tree::text_of(&files, "bench/results/simulator.md");
+        let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.split_once(" |"));
         let names: Vec<_> = mutants.iter().map(|mutant| mutant.name).collect();
         let listed: Vec<_> =
             rows.map(|(name, _)| name).filter(|name| names.contains(name)).collect();

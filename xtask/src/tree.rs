@@ -32,6 +32,29 @@ pub(crate) fn read(root: &Path) -> Result<Vec<SourceFile>> {
     Ok(files)
 }
 
+/// The text of the file with a path; empty if there is none.
+pub(crate) fn text_of<'a>(files: &'a [SourceFile], path: &str) -> &'a str {
+    let file = files.iter().find(|file| file.path == Path::new(path));
+    file.map_or("", |file| &file.text)
+}
+
+/// Every file below a folder, or the file itself.
+///
+/// # Errors
+///
+/// Returns an error if a folder cannot be read.
+pub(crate) fn files(path: &Path) -> Result<Vec<PathBuf>> {
+    if path.is_file() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let reading = || format!("reading {}", path.display());
+    let mut found = Vec::new();
+    for entry in fs::read_dir(path).with_context(reading)? {
+        found.extend(files(&entry.with_context(reading)?.path())?);
+    }
+    Ok(found)
+}
+
 fn walk(root: &Path, folder: &Path, files: &mut Vec<SourceFile>) -> Result<()> {
     let reading = || format!("reading {}", folder.display());
     for entry in fs::read_dir(folder).with_context(reading)? {

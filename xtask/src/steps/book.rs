@@ -2,7 +2,7 @@
 //! list.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
@@ -114,7 +114,7 @@ impl Edition {
     /// Gives the pages the words of their language and the link to the other book, and the index our search.
     fn finish(&self, built: &Path, site: &Path, search: &str) -> Result<()> {
         let source = site.join("src");
-        for file in files(built)? {
+        for file in tree::files(built)? {
             let path = file.strip_prefix(built).unwrap_or(&file);
             let name = path.to_string_lossy();
             if name.ends_with(".html") {
@@ -169,7 +169,8 @@ fn with_search(index: &str, search: &str) -> String {
 /// The links of the pages in a folder that lead to no file of the site, or to no heading of a page.
 fn dead_links(html: &Path) -> Result<Vec<String>> {
     let mut dead = Vec::new();
-    for page in files(html)?.iter().filter(|file| file.extension().is_some_and(|own| own == "html"))
+    for page in
+        tree::files(html)?.iter().filter(|file| file.extension().is_some_and(|own| own == "html"))
     {
         if page.ends_with("404.html") {
             continue; // its links begin at the root of a host
@@ -235,22 +236,11 @@ fn write(path: &Path, text: &str) -> Result<()> {
     fs::write(path, text).with_context(writing)
 }
 
-/// Every file below a folder, or the file itself.
-fn files(path: &Path) -> Result<Vec<PathBuf>> {
-    if path.is_file() {
-        return Ok(vec![path.to_owned()]);
-    }
-    let reading = || format!("reading {}", path.display());
-    let mut found = Vec::new();
-    for entry in fs::read_dir(path).with_context(reading)? {
-        found.extend(files(&entry.with_context(reading)?.path())?);
-    }
-    Ok(found)
-}
-
 /// Copies a file, or what is below a folder except pages, which are there already.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    for file in files(from)?.iter().filter(|file| file.extension().is_none_or(|own| own != "md")) {
+    for file in
+        tree::files(from)?.iter().filter(|file| file.extension().is_none_or(|own| own != "md"))
+    {
         let copying = || format!("copying {}", file.display());
         let below = file.strip_prefix(from).unwrap_or(file);
         let copy = if file == from { to.to_owned() } else { to.join(below) };

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Findings, House, links, markdown, translations};
-use crate::tree::SourceFile;
+use crate::tree::{self, SourceFile};
 
 const CONTENTS: &str = "docs/SUMMARY.md";
 const CHINESE_CONTENTS: &str = "docs/zh/SUMMARY.md";
@@ -16,13 +16,9 @@ pub(super) fn check(house: &House<'_>) -> Findings {
 }
 
 fn judge(files: &[SourceFile]) -> Vec<String> {
-    let text = |path: &str| {
-        let file = files.iter().find(|file| file.path == Path::new(path));
-        file.map_or("", |file| file.text.as_str())
-    };
-    let tested = text(TESTED);
-    let english = listed(CONTENTS, text(CONTENTS));
-    let chinese = listed(CHINESE_CONTENTS, text(CHINESE_CONTENTS));
+    let tested = tree::text_of(files, TESTED);
+    let english = listed(CONTENTS, tree::text_of(files, CONTENTS));
+    let chinese = listed(CHINESE_CONTENTS, tree::text_of(files, CHINESE_CONTENTS));
     let mut complaints = Vec::new();
     for page in files.iter().filter(|file| is_page(file)) {
         let path = page.path.display();

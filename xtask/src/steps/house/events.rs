@@ -9,7 +9,7 @@ use syn::{Item, LitStr, Macro};
 
 use super::{Findings, House, markdown};
 use crate::count::source::{attributes, is_for_tests};
-use crate::tree::SourceFile;
+use crate::tree::{self, SourceFile};
 
 const PAGE: &str = "docs/errors.md";
 const CHINESE_PAGE: &str = "docs/zh/errors.md";
@@ -55,11 +55,9 @@ pub(super) fn check(house: &House<'_>) -> Findings {
 }
 
 fn judge(files: &[SourceFile]) -> Vec<String> {
-    let Some(page) = files.iter().find(|file| file.path == Path::new(PAGE)) else {
-        return vec![format!("{PAGE} is missing")];
-    };
+    let page = tree::text_of(files, PAGE);
     let sources = || files.iter().filter(|file| is_shipped(&file.path));
-    let (rows, texts) = (rows(&page.text), sources().map(said).collect::<Vec<_>>());
+    let (rows, texts) = (rows(page), sources().map(said).collect::<Vec<_>>());
     let events = sources().filter(|file| file.text.contains("tracing::")).flat_map(logged);
     let mut complaints = problems(files);
     for Event { place, level, message } in events {
@@ -77,14 +75,10 @@ fn judge(files: &[SourceFile]) -> Vec<String> {
 
 /// Types of problems without a heading on a page, and headings of no type.
 fn problems(files: &[SourceFile]) -> Vec<String> {
-    let Some(source) = files.iter().find(|file| file.path == Path::new(PROBLEMS)) else {
-        return Vec::new();
-    };
-    let names = names_after(&source.text, "(\"", '"');
+    let names = names_after(tree::text_of(files, PROBLEMS), "(\"", '"');
     let mut complaints = Vec::new();
     for page in [PAGE, CHINESE_PAGE] {
-        let Some(file) = files.iter().find(|file| file.path == Path::new(page)) else { continue };
-        let headings = names_after(&file.text, "\n### `", '`');
+        let headings = names_after(tree::text_of(files, page), "\n### `", '`');
         for name in names.iter().filter(|name| !headings.contains(name)) {
             complaints.push(format!("{page}: the problem `{name}` has no heading: add its part"));
         }

@@ -1,8 +1,7 @@
 //! The rule of purity: the core promises the compiler to have no standard library, no unsafe code and no floats.
 
-use std::path::Path;
-
 use super::{Findings, House};
+use crate::tree;
 
 const HEAD: &str = "crates/tidegate-core/src/lib.rs";
 const PROMISES: [&str; 3] =
@@ -10,8 +9,7 @@ const PROMISES: [&str; 3] =
 
 /// Reads the head of the core; the compiler and clippy hold the promises.
 pub(super) fn check(house: &House<'_>) -> Findings {
-    let head = house.files.iter().find(|file| file.path == Path::new(HEAD));
-    broken(head.map_or("", |file| &file.text)).into()
+    broken(tree::text_of(&house.files, HEAD)).into()
 }
 
 fn broken(head: &str) -> Vec<String> {
