@@ -29,7 +29,6 @@ mod settled;
 mod sliding_counter;
 mod sliding_log;
 mod sliding_window;
-pub mod statistics;
 mod token_bucket;
 
 pub use expected::Expected;

@@ -8,5 +8,6 @@
 
 mod decided;
 mod examples;
+mod model;
 mod races;
 mod walk;

@@ -1,32 +1,13 @@
 //! Statistics as a list of everything that was counted; each window adds it up again.
-//!
-//! The tests of `tidegate::Statistics` compare each window with it.
+
+use tidegate::Snapshot;
 
 /// The length of a bucket.
 const BUCKET_US: u64 = 500_000;
 
-/// The counts of one window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Units admitted.
-    pub pass: u64,
-    /// Units refused.
-    pub block: u64,
-    /// Requests that ended with an error.
-    pub exception: u64,
-    /// Requests that succeeded.
-    pub success: u64,
-    /// The sum of their response times.
-    pub rt_sum_us: u64,
-    /// The shortest of their response times.
-    pub rt_min_us: Option<u64>,
-    /// Units borrowed from a later bucket.
-    pub occupied: u64,
-}
-
 /// One counted event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub(crate) enum What {
     /// Units admitted.
     Pass(u64),
     /// Units refused.
@@ -41,7 +22,7 @@ pub enum What {
 
 /// The statistics of one resource; nothing is ever dropped.
 #[derive(Clone, Debug, Default)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     /// The latest time that any verb was given, in half seconds: an earlier time counts as in the current half second.
     current: i64,
     counted: Vec<(i64, What)>,
@@ -49,7 +30,7 @@ pub struct Statistics {
 
 impl Statistics {
     /// Counts one event.
-    pub fn count(&mut self, at_us: u64, what: What) {
+    pub(crate) fn count(&mut self, at_us: u64, what: What) {
         let bucket = self.now(at_us);
         self.counted.push((bucket, what));
     }
@@ -57,7 +38,7 @@ impl Statistics {
     /// The wait for a place for `units`: in the current bucket or the first of the next two in
     /// which no second that contains it passes more than `limit`, with at most `most` units in
     /// later buckets.
-    pub fn occupy(&mut self, at_us: u64, units: u64, limit: u64, most: u64) -> Option<u64> {
+    pub(crate) fn occupy(&mut self, at_us: u64, units: u64, limit: u64, most: u64) -> Option<u64> {
         let current = self.now(at_us);
         if units == 0 {
             return Some(0);
@@ -79,19 +60,19 @@ impl Statistics {
     }
 
     /// The last second: two buckets.
-    pub fn second(&mut self, at_us: u64) -> Counts {
+    pub(crate) fn second(&mut self, at_us: u64) -> Snapshot {
         let current = self.now(at_us);
         self.counts_in(|bucket| bucket == current || bucket == current - 1)
     }
 
     /// The last minute: sixty seconds of the clock, including the current one.
-    pub fn minute(&mut self, at_us: u64) -> Counts {
+    pub(crate) fn minute(&mut self, at_us: u64) -> Snapshot {
         let second = self.now(at_us).div_euclid(2);
         self.counts_in(|bucket| (second - 59..=second).contains(&bucket.div_euclid(2)))
     }
 
     /// Each second of the last minute, oldest first, with the time it began.
-    pub fn seconds(&mut self, at_us: u64) -> Vec<(u64, Counts)> {
+    pub(crate) fn seconds(&mut self, at_us: u64) -> Vec<(u64, Snapshot)> {
         let newest = self.now(at_us).div_euclid(2);
         let from_epoch = (newest - 59..=newest).filter_map(|second| u64::try_from(second).ok());
         let each = |second: u64| {
@@ -117,29 +98,27 @@ impl Statistics {
     }
 
     /// The counts of those buckets that have begun.
-    fn counts_in(&self, includes: impl Fn(i64) -> bool) -> Counts {
-        let mut counts = Counts::default();
+    fn counts_in(&self, includes: impl Fn(i64) -> bool) -> Snapshot {
+        let mut counts = Snapshot::default();
         for (bucket, what) in &self.counted {
             if *bucket <= self.current && includes(*bucket) {
-                counts.add(*what);
+                add(&mut counts, *what);
             }
         }
         counts
     }
 }
 
-impl Counts {
-    fn add(&mut self, what: What) {
-        match what {
-            What::Pass(units) => self.pass += units,
-            What::Block(units) => self.block += units,
-            What::Exception(requests) => self.exception += requests,
-            What::Occupied(units) => self.occupied += units,
-            What::Success(us) => {
-                self.success += 1;
-                self.rt_sum_us += us;
-                self.rt_min_us = Some(self.rt_min_us.map_or(us, |least| least.min(us)));
-            }
+fn add(counts: &mut Snapshot, what: What) {
+    match what {
+        What::Pass(units) => counts.pass += units,
+        What::Block(units) => counts.block += units,
+        What::Exception(requests) => counts.exception += requests,
+        What::Occupied(units) => counts.occupied += units,
+        What::Success(us) => {
+            counts.success += 1;
+            counts.rt_sum_us += us;
+            counts.rt_min_us = Some(counts.rt_min_us.map_or(us, |least| least.min(us)));
         }
     }
 }
