@@ -74,6 +74,14 @@ impl RedisServer {
     }
 }
 
+/// The work of a store so far; none where there is no store.
+///
+/// # Errors
+/// When it is gone.
+pub fn did(store: Option<&RedisServer>) -> Result<Did, String> {
+    store.map_or_else(|| Ok(Did::default()), RedisServer::did)
+}
+
 /// The work of a store so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Did {

@@ -2,7 +2,7 @@
 
 use crate::cases::{Case, Expect, Rule, Shape};
 use crate::pace::Pace;
-use crate::subjects::{Candidate, Subject};
+use crate::subjects::{Candidate, Subject, sound};
 use crate::workload::Ask;
 use ::governor::middleware::NoOpMiddleware;
 use axum::Router;
@@ -26,6 +26,8 @@ use tower_governor::key_extractor::PeerIpKeyExtractor;
 
 /// The service without a layer.
 const BARE: &str = "bare";
+/// Why tower_governor has no configuration.
+const NO_LIMIT: &str = "a limit of 0";
 /// The header fields of tower_governor.
 const TWO: [HeaderField; 2] = [HeaderField::Limit, HeaderField::Remaining];
 
@@ -58,8 +60,8 @@ macro_rules! services {
 
 // A token bucket for each peer; `no fields` is without header fields where a request is admitted.
 services! { rule:
-    "tower_governor, no fields" => GovernorLayer::new(sound(governor(rule).finish())),
-    "tower_governor, 2 fields" => GovernorLayer::new(sound(governor(rule).use_headers().finish())),
+    "tower_governor, no fields" => GovernorLayer::new(sound(governor(rule).finish().ok_or(NO_LIMIT))),
+    "tower_governor, 2 fields" => GovernorLayer::new(sound(governor(rule).use_headers().finish().ok_or(NO_LIMIT))),
     "tidegate/per_ip, no fields" => tidegate_per_ip(rule).headers(false),
     "tidegate/per_ip, 2 fields" => tidegate_per_ip(rule).headers(TWO),
     "tidegate/per_ip, 5 fields" => tidegate_per_ip(rule),
@@ -83,23 +85,17 @@ fn governor(rule: Rule) -> GovernorConfigBuilder<PeerIpKeyExtractor, NoOpMiddlew
     builder
 }
 
-/// Unwraps a value that was built from a rule of this project.
-#[expect(clippy::expect_used, reason = "a rule that is not sound is to be mended")]
-fn sound<T>(built: Option<T>) -> T {
-    built.expect("a sound rule")
-}
-
 /// A layer as its documentation makes it: a gate with one rule, keyed by the caller's address.
 fn tidegate(rule: Rule) -> RateLimitLayer {
     let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
-    let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]).ok();
+    let policy = Policy::new(vec![RuleSpec::new("per-ip", spec).key(["ip"])]);
     RateLimitLayer::new(Arc::new(Gate::new(sound(policy))))
 }
 
 /// A layer without rules, by the caller's address.
 fn tidegate_per_ip(rule: Rule) -> RateLimitLayer {
     let spec = crate::subjects::spec(AlgorithmKind::TokenBucket, rule);
-    sound(RateLimitLayer::per_ip(spec).ok())
+    sound(RateLimitLayer::per_ip(spec))
 }
 
 fn nothing(_: Request<Body>) -> Ready<Result<Response<Body>, Infallible>> {

@@ -3,7 +3,7 @@
 pub mod cases;
 
 use crate::harness::{Case, Entry, Options, Sample, least_above};
-use crate::redis_server::{Did, RedisServer};
+use crate::redis_server::{Did, RedisServer, did};
 use crate::server::asking::{Listener, Template};
 use crate::server::load::{self, Answered, Asks, Pace};
 use crate::server::running::{self, Server};
@@ -178,11 +178,6 @@ fn politely(
         0 => Ok(answered),
         lost => Err(format!("{lost} requests of polite callers were not answered")),
     }
-}
-
-/// The work of a store so far; none where there is no store.
-fn did(store: Option<&RedisServer>) -> Result<Did, String> {
-    store.map_or_else(|| Ok(Did::default()), RedisServer::did)
 }
 
 /// Half of them, and 99 of 100, in milliseconds; 0 where there is none.

@@ -4,7 +4,7 @@ use super::sample;
 use crate::harness::{Asked, Options, Sample};
 use crate::overload::cases::{Load, Scenario, asks};
 use crate::process;
-use crate::redis_server::{Did, RedisServer};
+use crate::redis_server::{RedisServer, did};
 use crate::server::load::{self, Asks};
 use crate::server::running::{self, Server};
 use std::net::SocketAddr;
@@ -72,13 +72,12 @@ impl OfServer {
 
 impl Asked for OfServer {
     fn sample(&mut self, length: Duration) -> Result<Sample, String> {
-        let did = || self.store.as_ref().map_or_else(|| Ok(Did::default()), RedisServer::did);
-        let before = did()?;
+        let before = did(self.store.as_ref())?;
         let cpu_before = process::cpu(self.server.pid())?;
         let begun = Instant::now();
         let mut answer = load::run(&self.asks, &[self.at], length)?;
         let wall = answer.stopped.map_or(length, |stopped| stopped.duration_since(begun));
-        let did = did()?.since(before);
+        let did = did(self.store.as_ref())?.since(before);
         let cpu = process::cpu(self.server.pid())?.saturating_sub(cpu_before);
         let admitted: u64 = answer.admitted.iter().map(|units| u64::from(*units)).sum();
         let refused = self.kept == Kept::Refused;
