@@ -157,7 +157,7 @@ fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
 }
 
 fn values_that_change_are_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
-    for seed in 0..POLICIES / 2 * if long() { 10 } else { 1 } {
+    for seed in 0..POLICIES * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
         let policies = pool(rng, case.model(), AlgorithmKind::ALL, true);
         let changes = rng.pick([2, 10, 50]);

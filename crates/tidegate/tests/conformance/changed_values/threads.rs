@@ -77,7 +77,7 @@ fn two_rules_count_each_unit_or_none_while_both_change(case: &Case<'_, dyn Store
 /// Two threads change a rule for all and a rule for each user, and six threads take and give back.
 fn two_rules(case: &Case<'_, dyn Store>, algorithms: &[AlgorithmKind]) {
     const USERS: [&str; 2] = ["ada", "bob"];
-    let asks = case.kind.asks() * if long() { 10 } else { 1 };
+    let asks = if long() { 10 * case.kind.asks() } else { case.kind.asks() / 2 };
     let most = [4 * asks, 2 * asks];
     let rules = |turn, limits: [u64; 2]| {
         let all = RuleSpec::new("all", in_turn(algorithms, turn, limits[0]));

@@ -334,7 +334,7 @@ fn began_us(case: &Case<'_, dyn Store>) -> u64 {
 }
 
 fn values_that_change_decide_as_models_that_are_changed(case: &Case<'_, dyn Store>) {
-    let (walks, steps) = if case.kind.has_time() { (25, 150) } else { (5, 60) };
+    let (walks, steps) = if case.kind.has_time() { (30, 150) } else { (3, 60) };
     for seed in 0..walks * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
         let mut walk = Walk::new(rng, case);
