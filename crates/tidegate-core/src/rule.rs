@@ -3,6 +3,7 @@
 //! A rule is a `Spec` with its algorithm. Only the rule knows the type of the algorithm; others reach it by a
 //! `Visitor`.
 
+use alloc::sync::Arc;
 use core::any::Any;
 
 use crate::algorithm::Algorithm;
@@ -10,7 +11,8 @@ use crate::algorithms::AnyAlgorithm;
 use crate::error::RuleErrors;
 use crate::spec::{Limit, Spec};
 
-/// A checked rule: its fields are valid together, and no product of its values overflows.
+/// A checked rule: its fields are valid together, and no product of its values overflows. A clone shares everything
+/// with it.
 ///
 /// ```
 /// use std::time::Duration;
@@ -27,7 +29,10 @@ use crate::spec::{Limit, Spec};
 /// # Ok::<(), tidegate_core::RuleErrors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct Rule(Arc<Checked>);
+
+#[derive(Debug, PartialEq)]
+struct Checked {
     spec: Spec,
     algorithm: Option<AnyAlgorithm>,
 }
@@ -51,26 +56,28 @@ impl Rule {
                 Some(AnyAlgorithm::build(&spec, limit, window.into())?)
             }
         };
-        Ok(Self { spec, algorithm })
+        Ok(Self(Arc::new(Checked { spec, algorithm })))
     }
 
     /// The spec it was built from.
     #[must_use]
-    pub const fn spec(&self) -> &Spec {
-        &self.spec
+    #[inline]
+    pub fn spec(&self) -> &Spec {
+        &self.0.spec
     }
 
     /// True if the rule admits everything and counts nothing.
     #[must_use]
-    pub const fn is_unlimited(&self) -> bool {
-        self.algorithm.is_none()
+    #[inline]
+    pub fn is_unlimited(&self) -> bool {
+        self.0.algorithm.is_none()
     }
 
     /// True if a new limiter has units in use: a token bucket with `initial`. Forgetting such a limiter would not
     /// reset it.
     #[must_use]
-    pub const fn begins_in_use(&self) -> bool {
-        self.spec.initial.is_some() && self.algorithm.is_some()
+    pub fn begins_in_use(&self) -> bool {
+        self.0.spec.initial.is_some() && self.0.algorithm.is_some()
     }
 
     /// The maximum number of units that any interval of length W can admit (for a queue: can see leave) if no request
@@ -96,7 +103,7 @@ impl Rule {
     /// Passes the rule's algorithm, with its type, to `visitor`; `None` if the rule is unlimited.
     #[doc(hidden)]
     pub fn visit<V: Visitor>(&self, visitor: V) -> Option<V::Out> {
-        self.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
+        self.0.algorithm.as_ref().map(|algorithm| algorithm.visit(visitor))
     }
 }
 

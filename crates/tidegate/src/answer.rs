@@ -121,7 +121,7 @@ impl<'a> Matched<'a> {
     #[must_use]
     pub fn values(&self) -> &'a Rule {
         let reply = self.reply;
-        reply.decided.values.as_deref().unwrap_or_else(|| self.rule.variant(self.variant()))
+        reply.decided.values.as_ref().unwrap_or_else(|| self.rule.variant(self.variant()))
     }
 
     /// Units that the request asked of the limiter: the costs of all its descriptors with this limiter.

@@ -8,7 +8,6 @@ mod settle;
 mod setup;
 
 use std::fmt;
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
@@ -96,7 +95,7 @@ pub(crate) type Bans<C> = OfRules<Ban<C>>;
 pub(crate) type Plans = OfRules<Box<Lookup>>;
 
 /// Returns the plan for a descriptor; `None` if it has none of its own.
-pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync;
+pub(crate) type Lookup = dyn Fn(&Descriptor<'_>) -> Option<Rule> + Send + Sync;
 
 impl<T> OfRules<T> {
     const fn none() -> Self {

@@ -2,8 +2,6 @@
 //!
 //! Rules with `limit_from_request` use them. `own_limit` of a policy makes and checks them.
 
-use std::sync::Arc;
-
 use tidegate_core::{Rule, Spec};
 
 use crate::inline_list::InlineList;
@@ -43,22 +41,22 @@ use crate::inline_list::InlineList;
 #[derive(Clone, Debug)]
 pub struct RequestLimit {
     /// The values for each rule that `by_rule` does not name.
-    for_all: Option<Arc<Rule>>,
+    for_all: Option<Rule>,
     /// The values by the name of their rule; names are unique in a domain.
-    by_rule: InlineList<(Box<str>, Arc<Rule>)>,
+    by_rule: InlineList<(Box<str>, Rule)>,
 }
 
 impl RequestLimit {
     /// The same values for every rule that uses them, and for any algorithm.
     #[must_use]
     pub fn new(rule: Rule) -> Self {
-        Self { for_all: Some(Arc::new(rule)), by_rule: InlineList::new() }
+        Self { for_all: Some(rule), by_rule: InlineList::new() }
     }
 
     /// All values, each once.
     pub fn rules(&self) -> impl Iterator<Item = &Rule> {
-        let named = self.by_rule.iter().map(|(_, rule)| &**rule);
-        named.chain(self.for_all.as_deref())
+        let named = self.by_rule.iter().map(|(_, rule)| rule);
+        named.chain(self.for_all.as_ref())
     }
 
     /// The parts that make two of them equal: the names of rules, and the fields of their values.
@@ -70,13 +68,12 @@ impl RequestLimit {
 
 /// Values for the rules of these names, and none for others.
 pub(crate) fn limit_of_rules(rules: impl Iterator<Item = (Box<str>, Rule)>) -> RequestLimit {
-    let by_rule = rules.map(|(name, rule)| (name, Arc::new(rule))).collect();
-    RequestLimit { for_all: None, by_rule }
+    RequestLimit { for_all: None, by_rule: rules.collect() }
 }
 
 /// The values for the rule of this name, if there are any.
 #[inline]
-pub(crate) fn values_for<'a>(limit: &'a RequestLimit, name: &str) -> Option<&'a Arc<Rule>> {
+pub(crate) fn values_for<'a>(limit: &'a RequestLimit, name: &str) -> Option<&'a Rule> {
     let named = limit.by_rule.iter().find(|(own, _)| **own == *name);
     named.map(|(_, rule)| rule).or(limit.for_all.as_ref())
 }

@@ -324,7 +324,7 @@ pub trait RuleInternals {
     fn value<'d>(&self, descriptor: &Descriptor<'d>, name: &str) -> Option<&'d str>;
 
     /// The values for this rule that a request supplies; `None` if the rule does not let requests supply any.
-    fn values_in<'d>(&self, supplied: &'d RequestLimit) -> Option<&'d Arc<Rule>>;
+    fn values_in<'d>(&self, supplied: &'d RequestLimit) -> Option<&'d Rule>;
 
     /// The number of the variant that applies to a matching descriptor.
     fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize;
@@ -365,7 +365,7 @@ impl RuleInternals for PolicyRule {
     }
 
     #[inline]
-    fn values_in<'d>(&self, supplied: &'d RequestLimit) -> Option<&'d Arc<Rule>> {
+    fn values_in<'d>(&self, supplied: &'d RequestLimit) -> Option<&'d Rule> {
         if self.spec().limit_from_request { values_for(supplied, self.name()) } else { None }
     }
 

@@ -73,7 +73,12 @@ impl Share {
 
     /// Returns this node's share of values; a limit of 0 if no share can be made of them.
     pub fn rule(self, whole: &Rule) -> Rule {
-        Rule::new(self.spec(whole.spec())).unwrap_or_else(|_| closed(whole))
+        let spec = self.spec(whole.spec());
+        if spec == *whole.spec() {
+            // The only node shares the values with the rule.
+            return whole.clone();
+        }
+        Rule::new(spec).unwrap_or_else(|_| closed(whole))
     }
 
     /// Returns true if some node has no share of this limit.

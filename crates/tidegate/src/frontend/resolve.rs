@@ -66,7 +66,7 @@ impl<C> Frontend<C> {
                             Some(values) => AskValues::of_request(variant, values),
                             None => self.values_of(lineage, rule, variant, descriptor),
                         };
-                        has_unlimited |= values.own.as_deref().unwrap_or(own).is_unlimited();
+                        has_unlimited |= values.own.as_ref().unwrap_or(own).is_unlimited();
                         // The list is about to leave the stack: room for a few at once saves allocations.
                         if all.len() == all.inline_size() {
                             all.reserve(3);

@@ -124,7 +124,12 @@ impl<C> Setup<C> {
         plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
         let rule = self.named(domain, rule)?;
-        self.plans.push((rule, Box::new(plans)));
+        self.plans.push((
+            rule,
+            Box::new(move |descriptor: &Descriptor<'_>| {
+                plans(descriptor).map(Arc::unwrap_or_clone)
+            }),
+        ));
         Ok(self)
     }
 

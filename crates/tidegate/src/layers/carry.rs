@@ -94,7 +94,7 @@ impl<S: Store> Carry<S> {
         if !one.by_store || one.decided.overflow {
             return;
         }
-        let rule = one.decided.values.as_deref().unwrap_or(own);
+        let rule = one.decided.values.as_ref().unwrap_or(own);
         let ReplyTimes { sent, now, server } = reply;
         let data = self.known.data_of(server);
         let until = sent.plus(one.decided.decision.reset_after);

@@ -323,7 +323,7 @@ impl DenialMemory {
     /// Identifies the values under which a limiter is asked.
     fn values(&self, generation: &Generation, ask: &KeyAsk) -> u64 {
         let since = generation.since(ask.rule).as_micros();
-        let Some(rule) = ask.values.own.as_deref().map(Rule::spec) else { return since };
+        let Some(rule) = ask.values.own.as_ref().map(Rule::spec) else { return since };
         let [low, high, _] = self
             .seed
             .of_written(|hasher| {

@@ -20,7 +20,7 @@ use crate::wait::LimiterSource;
 type PlanOf = dyn Fn(&[u8]) -> Plan + Send + Sync;
 
 /// The rule of a key; `None` is the usual rule, as long as that was not changed.
-pub(crate) type Plan = Option<Arc<Rule>>;
+pub(crate) type Plan = Option<Rule>;
 
 /// Looks up the plans of keys; each key has a limiter under a rule of its own.
 pub(super) struct PlanLookup(pub(super) Box<PlanOf>);
@@ -34,16 +34,16 @@ impl fmt::Debug for PlanLookup {
 /// The rule of all keys that have no plan.
 #[derive(Debug)]
 pub(super) struct UsualRule {
-    pub(super) first: Arc<Rule>,
+    pub(super) first: Rule,
     /// The changed rule, after the first change.
-    changed: OnceLock<RwLock<Arc<Rule>>>,
+    changed: OnceLock<RwLock<Rule>>,
     /// Held during a change.
     changing: Mutex<()>,
 }
 
 impl UsualRule {
     pub(super) fn new(first: Rule) -> Self {
-        Self { first: Arc::new(first), changed: OnceLock::new(), changing: Mutex::default() }
+        Self { first, changed: OnceLock::new(), changing: Mutex::default() }
     }
 
     /// The rule of a plan.
@@ -54,7 +54,7 @@ impl UsualRule {
     /// The plan of keys that have no other: the changed rule, if there is one.
     pub(super) fn plan(&self) -> Plan {
         let changed = self.changed.get()?.read().unwrap_or_else(PoisonError::into_inner);
-        Some(Arc::clone(&changed))
+        Some(changed.clone())
     }
 
     /// Changes the rule, one change at a time. `put` puts the new rule in force, and calls its argument when it holds.
@@ -65,9 +65,9 @@ impl UsualRule {
     ) -> Result<(), E> {
         let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         // Made before the change, which then only replaces the rule in it.
-        let changed = self.changed.get_or_init(|| RwLock::new(Arc::clone(&self.first)));
+        let changed = self.changed.get_or_init(|| RwLock::new(self.first.clone()));
         put(&|| {
-            *changed.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
+            *changed.write().unwrap_or_else(PoisonError::into_inner) = rule.clone();
         })
     }
 }
@@ -219,7 +219,9 @@ impl<C: Clock> KeyedLimiter<C> {
         self,
         plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
     ) -> Self {
-        self.with_lookup(PlanLookup(Box::new(plans)))
+        self.with_lookup(PlanLookup(Box::new(move |key: &[u8]| {
+            plans(key).map(Arc::unwrap_or_clone)
+        })))
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.

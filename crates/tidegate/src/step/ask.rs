@@ -2,7 +2,6 @@
 
 #[cfg(feature = "redis")]
 use std::hash::{Hash, Hasher};
-use std::sync::Arc;
 
 use tidegate_core::{Rule, Since};
 
@@ -95,7 +94,7 @@ pub(crate) struct AskValues {
     pub(crate) variant: usize,
     pub(crate) source: ValuesSource,
     /// Values in place of the variant's: supplied by the request, or of a plan.
-    pub(crate) own: Option<Arc<Rule>>,
+    pub(crate) own: Option<Rule>,
 }
 
 impl AskValues {
@@ -105,14 +104,14 @@ impl AskValues {
     }
 
     /// The values of a plan, or of the variant if there is none for this key.
-    pub(crate) const fn of_plan(variant: usize, own: Option<Arc<Rule>>) -> Self {
+    pub(crate) const fn of_plan(variant: usize, own: Option<Rule>) -> Self {
         let source = if own.is_some() { ValuesSource::Plan } else { ValuesSource::NoPlan };
         Self { variant, source, own }
     }
 
     /// Values that a request supplies in place of the variant's.
-    pub(crate) fn of_request(variant: usize, values: &Arc<Rule>) -> Self {
-        Self { variant, source: ValuesSource::Request, own: Some(Arc::clone(values)) }
+    pub(crate) fn of_request(variant: usize, values: &Rule) -> Self {
+        Self { variant, source: ValuesSource::Request, own: Some(values.clone()) }
     }
 }
 

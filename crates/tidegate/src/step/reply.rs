@@ -1,7 +1,5 @@
 //! The reply of a store to a step.
 
-use std::sync::Arc;
-
 use tidegate_core::{Decision, Micros, Outcome, Rule, Settled, Since, Timestamp, Token, Verdict};
 
 use super::ask::Ask;
@@ -34,7 +32,7 @@ pub(crate) struct Decided {
     /// Another limiter than the key's own replied.
     pub(crate) elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
-    pub(crate) values: Option<Arc<Rule>>,
+    pub(crate) values: Option<Rule>,
     pub(crate) taken: TakenUnits,
     /// The result of a settlement.
     pub(crate) settled: Settled,

@@ -57,7 +57,7 @@ impl By {
         };
         // A limiter whose rule has others by now is unknown here, but no load may open its limit.
         let is_closed = setting == OnStoreError::Closed
-            || !ask.values.own.as_deref().is_none_or(can_hold)
+            || !ask.values.own.as_ref().is_none_or(can_hold)
             || is_local && newest.has_others_for(ask);
         Self { is_closed, is_here: is_local && newest.number_of(ask).is_some() }
     }

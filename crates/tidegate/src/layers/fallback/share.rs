@@ -18,14 +18,14 @@ struct OfPolicy {
     share: Share,
     policy: Arc<Policy>,
     /// By rule and variant; empty for rules that are not decided in process.
-    rules: Vec<Vec<Arc<Rule>>>,
+    rules: Vec<Vec<Rule>>,
 }
 
 impl OfPolicy {
     fn new(share: Share, policy: Arc<Policy>) -> Self {
         let rules = policy.rules().iter().map(|rule| {
             let variants = if is_local(rule.spec()) { rule.variants() } else { 0 };
-            (0..variants).map(|number| Arc::new(share.rule(rule.variant(number)))).collect()
+            (0..variants).map(|number| share.rule(rule.variant(number))).collect()
         });
         Self { share, rules: rules.collect(), policy }
     }
@@ -55,12 +55,12 @@ impl Parts {
 
     /// Returns this node's share of the values of a limiter that matched under `policy`, even if another policy
     /// is in force now.
-    pub(super) fn of(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Option<Arc<Rule>> {
+    pub(super) fn of(&self, policy: &Arc<Policy>, ask: &KeyAsk) -> Option<Rule> {
         let parts = self.read();
         if ask.values.own.is_none() && Arc::ptr_eq(&parts.policy, policy) {
             return parts.rules.get(ask.rule)?.get(ask.values.variant).cloned();
         }
-        Some(Arc::new(parts.share.rule(ask.rule_in(policy)?)))
+        Some(parts.share.rule(ask.rule_in(policy)?))
     }
 
     fn read(&self) -> RwLockReadGuard<'_, OfPolicy> {

@@ -96,7 +96,7 @@ impl<'g, S: Store> ToStore<'g, S> {
     }
 
     fn rule(&self, place: usize) -> Option<&Rule> {
-        let newer = self.replies.get(place).and_then(|one| one.decided.values.as_deref());
+        let newer = self.replies.get(place).and_then(|one| one.decided.values.as_ref());
         newer.or_else(|| self.asks.get(place)?.rule_in(&self.in_force.generation.policy))
     }
 

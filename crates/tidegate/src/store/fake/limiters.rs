@@ -8,7 +8,6 @@ mod carried;
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp};
 
@@ -60,10 +59,10 @@ impl FakeLimiters {
     }
 
     /// Returns the values of a limiter, if they are not the values of an ask.
-    fn other_values(&self, policy: &Policy, ask: &KeyAsk) -> Option<Arc<Rule>> {
+    fn other_values(&self, policy: &Policy, ask: &KeyAsk) -> Option<Rule> {
         let (_, limiter) = self.all.get(&key_of(ask))?;
         let is_own = ask.rule_in(policy) == Some(limiter.rule());
-        (!is_own).then(|| Arc::new(limiter.rule().clone()))
+        (!is_own).then(|| limiter.rule().clone())
     }
 
     /// Runs one step over the limiters of a request, if the states are there that must be.

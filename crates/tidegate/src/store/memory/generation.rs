@@ -142,7 +142,7 @@ impl Generation {
     pub(super) fn part<'a>(&'a self, ask: &'a Ask, step: Step) -> Part<'a> {
         let (cost, step) = ask.part(step);
         let supplied = ask.values.source == ValuesSource::Request;
-        let rule = ask.values.own.as_deref().or_else(|| self.own(ask));
+        let rule = ask.values.own.as_ref().or_else(|| self.own(ask));
         let fingerprint = ask.fingerprint;
         Part { fingerprint, cost, step, rule, supplied, generation: self.number }
     }

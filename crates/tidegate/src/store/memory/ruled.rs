@@ -42,18 +42,18 @@ pub(super) const BYTES_OF_OWN_RULE: usize =
 impl RuledTable {
     /// Creates a table whose succession has the rule of keys without their own.
     pub(super) fn under(budget: Arc<Budget>, succession: Succession<dyn Table>) -> Self {
-        let usual = Usual(RwLock::new(Arc::new(succession.rule.clone())));
+        let usual = Usual(RwLock::new(succession.rule.clone()));
         Self::new(usual, budget, succession)
     }
 }
 
 /// The rule of keys without their own, and of the overflow limiter.
 #[derive(Debug)]
-pub(super) struct Usual(RwLock<Arc<Rule>>);
+pub(super) struct Usual(RwLock<Rule>);
 
 impl Usual {
-    fn get(&self) -> Arc<Rule> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    fn get(&self) -> Rule {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -81,7 +81,11 @@ impl TableRules<RuledEntry> for Usual {
     }
 
     fn amend(&self, rule: &Rule) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rule.clone());
+        let mut usual = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        // Equal values stay, because the table shares them.
+        if *usual != *rule {
+            *usual = rule.clone();
+        }
     }
 }
 

@@ -32,8 +32,6 @@ mod limiter;
 mod reply;
 mod units;
 
-use std::sync::Arc;
-
 use tidegate_core::{Rule, Timestamp};
 
 pub use crate::lease::GivenBack;
@@ -166,7 +164,7 @@ impl Revision {
 /// The values that a limiter in a store was written under.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Written {
-    pub(crate) rule: Arc<Rule>,
+    pub(crate) rule: Rule,
     pub(crate) revision: Revision,
 }
 
@@ -179,7 +177,7 @@ impl Written {
             return None;
         }
         let parameters = [&head[2..6], &head[6..12], &head[12..18], &head[18..22]].map(number);
-        let rule = Arc::new(own.of_parameters(head[1], parameters)?);
+        let rule = own.of_parameters(head[1], parameters)?;
         let revision = Revision::of_stamp(*stamp.first_chunk()?);
         Some(Self { rule, revision })
     }

@@ -236,7 +236,7 @@ impl RedisStore {
     /// Returns whether the store can hold the values from plans and from the request.
     fn can_hold_all(&self, asks: &[KeyAsk]) -> bool {
         let settings = self.client.settings();
-        asks.iter().filter_map(|ask| ask.values.own.as_deref()).all(|rule| settings.can_hold(rule))
+        asks.iter().filter_map(|ask| ask.values.own.as_ref()).all(|rule| settings.can_hold(rule))
     }
 
     /// Returns the settings that it was made with.

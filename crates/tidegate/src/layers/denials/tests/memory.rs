@@ -278,7 +278,7 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     assert!(!is_refused(|ask| ask.enforced = false));
     assert!(!is_refused(|ask| {
         let spec = Spec::new(AlgorithmKind::TokenBucket, 6, Duration::from_secs(1));
-        ask.values.own = Some(Rule::new(spec).unwrap().into());
+        ask.values.own = Some(Rule::new(spec).unwrap());
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();

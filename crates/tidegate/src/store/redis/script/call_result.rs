@@ -1,7 +1,6 @@
 //! The result of a call: the step that was decided, or the reason for which nothing was done, such as newer values.
 
 use std::iter;
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, ScriptReply, Timestamp, Verdict};
 
@@ -223,7 +222,7 @@ impl DecidedStep {
     pub(crate) fn decided_by(mut self, newer: NewerValues) -> Self {
         self.newer = newer.and(self.newer);
         for (reply, newer) in self.replies.iter_mut().zip(&self.newer.0) {
-            reply.decided.values = newer.as_ref().map(|newer| Arc::clone(&newer.rule));
+            reply.decided.values = newer.as_ref().map(|newer| newer.rule.clone());
         }
         self
     }
