@@ -2,7 +2,7 @@
 //!
 //! The observers of metrics and statistics keep their counters in it, because a decision must not look up a name.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,13 +16,15 @@ use crate::rules::{PolicyInternals as _, PolicyRule};
 pub(super) struct ByRule<T> {
     /// The number of this observer among all of the process.
     number: usize,
-    /// Locked when a policy is seen for the first time.
-    known: Mutex<HashMap<Name, Arc<T>>>,
+    /// Each rule as it was last seen, which is shared with its policy. Locked when a policy is seen for the first time.
+    known: Mutex<Vec<(PolicyRule, Arc<T>)>>,
     make: Box<dyn Fn(&PolicyRule) -> T + Send + Sync>,
 }
 
 /// The domain and the name of a rule.
-type Name = (Box<str>, Box<str>);
+fn name_of(rule: &PolicyRule) -> (&str, &str) {
+    (rule.domain(), rule.name())
+}
 
 impl<T: Send + Sync + 'static> ByRule<T> {
     /// Creates it without rules; `make` is called when a rule is first seen.
@@ -50,25 +52,30 @@ impl<T: Send + Sync + 'static> ByRule<T> {
     /// Returns the `T` of each of some rules, in their order.
     pub(super) fn of_all(&self, rules: &[PolicyRule]) -> Vec<Arc<T>> {
         let mut known = self.known();
-        let before = known.len();
-        let of_all = rules
+        let before: HashMap<_, _> = known.iter().map(|(rule, one)| (name_of(rule), one)).collect();
+        let mut has_new = false;
+        let of_all: Vec<_> = rules
             .iter()
-            .map(|rule| {
-                let name = (rule.domain().into(), rule.name().into());
-                Arc::clone(known.entry(name).or_insert_with(|| Arc::new((self.make)(rule))))
+            .map(|rule| match before.get(&name_of(rule)) {
+                Some(of_rule) => Arc::clone(of_rule),
+                None => {
+                    has_new = true;
+                    Arc::new((self.make)(rule))
+                }
             })
             .collect();
-        // Only with a new rule, because no other call can make this list longer.
-        if known.len() > before {
-            // No policy in use was seen with a rule that only this map has.
-            known.retain(|_, of_rule| Arc::strong_count(of_rule) > 1);
-        }
+        let named: HashSet<_> = rules.iter().map(name_of).collect();
+        known.retain(|(rule, of_rule)| {
+            // No policy in use was seen with a rule that only this list has; looked for only if the list grows.
+            !named.contains(&name_of(rule)) && (!has_new || Arc::strong_count(of_rule) > 1)
+        });
+        known.extend(rules.iter().cloned().zip(of_all.iter().cloned()));
         of_all
     }
 }
 
 impl<T> ByRule<T> {
-    fn known(&self) -> MutexGuard<'_, HashMap<Name, Arc<T>>> {
+    fn known(&self) -> MutexGuard<'_, Vec<(PolicyRule, Arc<T>)>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -41,7 +41,10 @@ use crate::stats::{Snapshot, Statistics, Striped};
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Debug)]
-pub struct RuleStatistics<C = SystemClock>(ByRule<OfRule<C>>);
+pub struct RuleStatistics<C = SystemClock> {
+    by_rule: ByRule<OfRule<C>>,
+    clock: C,
+}
 
 /// The statistics of one rule, which go on counting.
 ///
@@ -59,32 +62,34 @@ pub struct RuleStatistics<C = SystemClock>(ByRule<OfRule<C>>);
 /// # Ok::<(), tidegate::PolicyErrors>(())
 /// ```
 #[derive(Clone, Debug)]
-pub struct StatisticsOfRule<C = SystemClock>(Arc<OfRule<C>>);
+pub struct StatisticsOfRule<C = SystemClock> {
+    of_rule: Arc<OfRule<C>>,
+    clock: C,
+}
 
 #[derive(Debug)]
 struct OfRule<C> {
     counters: Counters,
-    clock: C,
     windows: OnceLock<Box<Statistics<C>>>,
 }
 
 impl<C: Clock + Clone> OfRule<C> {
     #[inline]
-    fn windows(&self) -> &Statistics<C> {
-        self.windows.get_or_init(|| Box::new(Statistics::with_clock(self.clock.clone())))
+    fn windows(&self, clock: &C) -> &Statistics<C> {
+        self.windows.get_or_init(|| Box::new(Statistics::with_clock(clock.clone())))
     }
 
     #[inline]
-    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
+    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>, clock: &C) {
         self.counters.count(answer, matched);
         // A request that only another rule refused is neither passed nor blocked here.
         let is_passed = matched.is_report() || matched.decision().is_allowed();
         if !is_passed {
             // A look asks about one unit at no cost, and that unit was refused.
             let asked = if matched.is_look() { 1 } else { matched.cost() };
-            self.windows().block_at(asked, answer.at());
+            self.windows(clock).block_at(asked, answer.at());
         } else if matched.is_report() || answer.is_allowed() {
-            self.windows().pass_at(matched.cost(), answer.at());
+            self.windows(clock).pass_at(matched.cost(), answer.at());
         }
     }
 }
@@ -107,17 +112,16 @@ impl<C: Clock + Clone + 'static> RuleStatistics<C> {
     /// Creates it without counts, to be read by copies of `clock`: in tests, a copy of the gate's.
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
-        Self(ByRule::new(move |_| OfRule {
-            counters: Counters::default(),
-            clock: clock.clone(),
-            windows: OnceLock::new(),
-        }))
+        let by_rule =
+            ByRule::new(|_| OfRule { counters: Counters::default(), windows: OnceLock::new() });
+        Self { by_rule, clock }
     }
 
     /// Returns the statistics of the rules of a policy, in their order.
     #[must_use]
     pub fn of(&self, rules: &[PolicyRule]) -> Vec<StatisticsOfRule<C>> {
-        self.0.of_all(rules).into_iter().map(StatisticsOfRule).collect()
+        let all = self.by_rule.of_all(rules).into_iter();
+        all.map(|of_rule| StatisticsOfRule { of_rule, clock: self.clock.clone() }).collect()
     }
 }
 
@@ -125,19 +129,19 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
     /// The decisions since the start, by outcome.
     #[must_use]
     pub fn counts(&self) -> OutcomeCounts {
-        self.0.counters.read()
+        self.of_rule.counters.read()
     }
 
     /// The counts of the last second.
     #[must_use]
     pub fn second(&self) -> Snapshot {
-        self.0.windows.get().map_or_else(Snapshot::default, |windows| windows.second())
+        self.of_rule.windows.get().map_or_else(Snapshot::default, |windows| windows.second())
     }
 
     /// The counts of the last minute.
     #[must_use]
     pub fn minute(&self) -> Snapshot {
-        self.0.windows.get().map_or_else(Snapshot::default, |windows| windows.minute())
+        self.of_rule.windows.get().map_or_else(Snapshot::default, |windows| windows.minute())
     }
 
     /// The windows themselves, made if the rule has not decided yet. They have the units that the rule passed and
@@ -145,14 +149,15 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
     /// [`Statistics::exception`]).
     #[must_use]
     pub fn windows(&self) -> &Statistics<C> {
-        self.0.windows()
+        self.of_rule.windows(&self.clock)
     }
 }
 
 impl<C: Clock + Clone + 'static> Observer for RuleStatistics<C> {
     fn decided(&self, _: &Request<'_>, answer: &Answer<'_>) {
         if !answer.is_repeated() {
-            self.0.each(answer, |matched, of_rule| of_rule.count(answer, matched));
+            let clock = &self.clock;
+            self.by_rule.each(answer, |matched, of_rule| of_rule.count(answer, matched, clock));
         }
     }
 }

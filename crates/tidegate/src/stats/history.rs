@@ -204,6 +204,10 @@ const fn is_since(total: u64, other: u64) -> bool {
 
 impl HalfSeconds {
     fn begin(&mut self, number: u64, began_with: Counts) {
+        if self.begun.len() == self.begun.capacity() {
+            // Twice the space, but of the first alone: of many resources most are seldom used.
+            self.begun.reserve_exact(self.begun.len().max(1));
+        }
         self.begun.push_back(Half { number, began_with, least_us: None });
     }
 

@@ -4,15 +4,23 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::thread;
+use std::sync::{LazyLock, OnceLock};
+use std::{array, iter, thread};
 
 /// The largest number of stripes, a power of two: more threads share them.
 const MOST_STRIPES: usize = 8;
+/// The amount that a counter reaches before there are stripes: counters that are seldom used take a fraction of the
+/// memory.
+const BEFORE_STRIPES: u64 = 256;
 
 /// `N` counters. Each is the sum over stripes, and a thread uses one stripe. Counters wrap. The number of stripes is a
 /// power of two, so that finding the stripe of a thread takes no division.
 #[derive(Debug)]
-pub struct Striped<const N: usize>(Box<[Stripe<N>]>);
+pub struct Striped<const N: usize> {
+    /// The counts until there are stripes.
+    first: [AtomicU64; N],
+    stripes: OnceLock<Box<[Stripe<N>]>>,
+}
 
 /// One number for each counter, on cache lines of its own; the processor fetches them in pairs.
 #[derive(Debug)]
@@ -21,9 +29,7 @@ struct Stripe<const N: usize>([AtomicU64; N]);
 
 impl<const N: usize> Default for Striped<N> {
     fn default() -> Self {
-        let threads = thread::available_parallelism().map_or(1, usize::from);
-        let stripes = 0..threads.next_power_of_two().min(MOST_STRIPES);
-        Self(stripes.map(|_| Stripe(std::array::from_fn(|_| AtomicU64::new(0)))).collect())
+        Self { first: array::from_fn(|_| AtomicU64::new(0)), stripes: OnceLock::new() }
     }
 }
 
@@ -31,20 +37,42 @@ impl<const N: usize> Striped<N> {
     /// Adds to one counter. A number without a counter is ignored.
     #[inline]
     pub fn add(&self, counter: usize, amount: u64) {
+        let Some(stripes) = self.stripes.get() else { return self.add_to_first(counter, amount) };
         // The number of stripes is a power of two.
-        let stripe = self.0.get(number_of_thread() & self.0.len().saturating_sub(1));
+        let stripe = stripes.get(number_of_thread() & stripes.len().saturating_sub(1));
         if let Some(number) = stripe.and_then(|stripe| stripe.0.get(counter)) {
             number.fetch_add(amount, Relaxed);
         }
     }
 
+    #[cold]
+    fn add_to_first(&self, counter: usize, amount: u64) {
+        let Some(number) = self.first.get(counter) else { return };
+        let before = number.fetch_add(amount, Relaxed);
+        if before.saturating_add(amount) >= BEFORE_STRIPES {
+            self.stripes.get_or_init(stripes);
+        }
+    }
+
     /// Returns all counters.
     pub fn read(&self) -> [u64; N] {
-        std::array::from_fn(|counter| {
-            let of_stripe = self.0.iter().filter_map(|stripe| stripe.0.get(counter));
-            of_stripe.fold(0, |sum: u64, number| sum.wrapping_add(number.load(Relaxed)))
+        let stripes = self.stripes.get().into_iter().flatten();
+        let all = || iter::once(&self.first).chain(stripes.clone().map(|stripe| &stripe.0));
+        array::from_fn(|counter| {
+            let numbers = all().filter_map(|numbers| numbers.get(counter));
+            numbers.fold(0, |sum: u64, number| sum.wrapping_add(number.load(Relaxed)))
         })
     }
+}
+
+/// Empty stripes for the threads that this machine runs at a time.
+fn stripes<const N: usize>() -> Box<[Stripe<N>]> {
+    // Asked once, because the answer is in files of the system.
+    static STRIPES: LazyLock<usize> = LazyLock::new(|| {
+        let threads = thread::available_parallelism().map_or(1, usize::from);
+        threads.next_power_of_two().min(MOST_STRIPES)
+    });
+    (0..*STRIPES).map(|_| Stripe(array::from_fn(|_| AtomicU64::new(0)))).collect()
 }
 
 /// The number of this thread, in the order in which threads first counted.
@@ -80,5 +108,16 @@ mod tests {
         counters.add(2, 5);
         counters.add(3, 7);
         assert_eq!(counters.read(), [0, 4_000, 5]);
+    }
+
+    #[test]
+    fn few_counts_take_no_stripes() {
+        let counters = Striped::<2>::default();
+        counters.add(0, BEFORE_STRIPES - 1);
+        assert!(counters.stripes.get().is_none());
+        counters.add(0, 1);
+        assert!(counters.stripes.get().is_some());
+        counters.add(0, 1);
+        assert_eq!(counters.read(), [BEFORE_STRIPES + 1, 0]);
     }
 }
