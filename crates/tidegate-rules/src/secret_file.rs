@@ -106,6 +106,8 @@ fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     if bytes.len() as u64 > most_bytes {
         return Err(ErrorKind::FileTooLarge.into());
     }
+    // The text of a configuration is kept.
+    bytes.shrink_to_fit();
     Ok(bytes)
 }
 

@@ -73,6 +73,8 @@ impl Shard {
                 group.swap_remove(first);
             }
         }
+        // Most groups have a limiter or two.
+        group.reserve_exact(1);
         group.push((words, one));
     }
 }

@@ -27,8 +27,8 @@ use crate::step::{One, Step};
 use shard::Shard;
 
 /// Groups of shards, and the shards of each.
-const GROUPS: usize = 16;
-const OF_GROUP: usize = 4;
+const GROUPS: usize = 8;
+const OF_GROUP: usize = 8;
 const SHARDS: u32 = (GROUPS * OF_GROUP) as u32;
 /// Limiters that are swept whenever one is added.
 const SWEPT_PER_ADDED: usize = 2;
@@ -36,14 +36,14 @@ const SWEPT_PER_ADDED: usize = 2;
 /// their turn.
 const SWEPT_WHEN_FULL: usize = 32;
 
-type ShardGroup<E> = OnceLock<Box<[Mutex<Shard<E>>; OF_GROUP]>>;
+type ShardGroup<E> = OnceLock<Box<[OnceLock<Box<Mutex<Shard<E>>>>; OF_GROUP]>>;
 
 /// A table of entries in shards.
 #[derive(Debug)]
 pub(super) struct Sharded<E: Entry> {
     common: Common<E>,
-    /// Made when the first shard is locked, and each group with the first of its shards: a table with few limiters takes
-    /// little memory.
+    /// Made when the first shard is locked, each group with the first of its shards, and each shard by itself: a table
+    /// with few limiters takes little memory.
     groups: OnceLock<Box<[ShardGroup<E>; GROUPS]>>,
     /// The shard that is swept next when there is no room.
     next_swept: AtomicUsize,
@@ -97,13 +97,20 @@ impl<E: Entry> Sharded<E> {
         Ok(shard)
     }
 
+    /// A shard that was made.
+    fn shard(&self, number: usize) -> Option<&Mutex<Shard<E>>> {
+        let group = self.groups.get()?.get(number / OF_GROUP)?.get()?;
+        group[number % OF_GROUP].get().map(|shard| &**shard)
+    }
+
     #[inline(always)]
     fn lock_shard(&self, number: u32) -> MutexGuard<'_, Shard<E>> {
         let number = number as usize;
         let groups = self.groups.get_or_init(Box::default);
         let group = groups[number / OF_GROUP].get_or_init(Box::default);
         // A panic in a step leaves a shard as it was before or after the step, never in between.
-        group[number % OF_GROUP].lock().unwrap_or_else(PoisonError::into_inner)
+        let shard = group[number % OF_GROUP].get_or_init(Box::default);
+        shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tries `found`, and again after each of two searches for idle limiters.
@@ -257,13 +264,15 @@ impl<E: Entry> Table for Sharded<E> {
     }
 
     fn tidy(&self, now: Timestamp) {
-        let Some(groups) = self.groups.get() else { return };
+        if self.groups.get().is_none() {
+            return;
+        }
         let mut left = SWEPT_WHEN_FULL;
-        for _ in 0..GROUPS * OF_GROUP {
-            let number = self.next_swept.fetch_add(1, Relaxed);
-            let Some(group) = groups[number / OF_GROUP % GROUPS].get() else { continue };
+        for _ in 0..SHARDS {
+            let number = self.next_swept.fetch_add(1, Relaxed) % SHARDS as usize;
+            let Some(shard) = self.shard(number) else { continue };
             // A shard that is in use keeps its turn for another time: a sweep waits for no lock.
-            if let Ok(mut shard) = group[number % OF_GROUP].try_lock() {
+            if let Ok(mut shard) = shard.try_lock() {
                 let looked_at = left.min(shard.turns());
                 shard.sweep(&self.common, looked_at, now);
                 left -= looked_at;

@@ -17,7 +17,7 @@ use crate::store::memory::sync::{
 };
 
 /// Chains of an empty table; one for the model checker, so that keys share it.
-const FIRST_CHAINS: u32 = if cfg!(loom) { 1 } else { 16 };
+const FIRST_CHAINS: u32 = if cfg!(loom) { 1 } else { 2 };
 
 /// The chains of one table. Chain i starts with home line i and continues with spare lines.
 #[derive(Debug)]

@@ -150,18 +150,20 @@ impl<'a, const PLACES: usize, const WORDS: usize> Place<'a, PLACES, WORDS> {
     }
 }
 
-/// Lines in the first segment: 1 KiB; few for the model checker.
-const FIRST: usize = if cfg!(loom) { 4 } else { 16 };
-/// Segments that grow: each after the first has as many lines as all before it.
-const GROWING: usize = 6;
-/// Lines in all growing segments, and in each that comes after them: 32 KiB, the largest piece that is made in one go.
-const LARGE: usize = FIRST << (GROWING - 1);
+/// Lines in the first segment: 128 bytes, because of many rules most have few limiters. More for the model checker.
+const FIRST: usize = if cfg!(loom) { 4 } else { 2 };
+/// Segments that grow: each has as many lines as all before it.
+const GROWING: usize = if cfg!(loom) { 5 } else { 8 };
+/// Lines in the first and in all growing segments, and in each that comes after them: 32 KiB, the largest piece that is
+/// made in one go.
+const LARGE: usize = FIRST << GROWING;
 
 /// Lines up to a fixed number. Making one invalidates no reference to another. Without lines it takes no memory of its
 /// own, and with few lines at most twice the bytes they need.
 #[derive(Debug)]
 pub(super) struct Lines<L> {
     most: usize,
+    first: OnceLock<Box<[L; FIRST]>>,
     growing: OnceLock<Box<[Segment<L>; GROWING]>>,
     /// The segments after the growing ones, which few tables need.
     large: OnceLock<Box<[Segment<L>]>>,
@@ -172,40 +174,37 @@ type Segment<L> = OnceLock<Box<[L]>>;
 /// Where a line is among the growing segments.
 struct Growing {
     segment: usize,
-    /// Lines in all earlier segments.
+    /// Lines in all earlier segments, and in this segment.
     before: usize,
 }
 
 impl Growing {
-    /// Finds a line by its number, which is below [`LARGE`].
+    /// Finds a line by its number, from [`FIRST`] on and below [`LARGE`].
     #[inline]
     const fn of(number: usize) -> Self {
-        // The bit length of `number / FIRST`: 0 for 0, 1 for 1, 2 for 2 and 3, and so on.
-        let segment = (number / FIRST * 2 + 1).ilog2() as usize;
-        Self { segment, before: ((FIRST << segment) / 2) & !(FIRST - 1) }
-    }
-
-    /// The lines of the segment.
-    const fn lines(&self) -> usize {
-        if self.segment == 0 { FIRST } else { self.before }
+        // 0 for the numbers below twice `FIRST`, 1 below four times, and so on.
+        let segment = (number / FIRST).ilog2() as usize;
+        Self { segment, before: FIRST << segment }
     }
 }
 
 impl<L: Default> Lines<L> {
     /// Creates it without lines, with room for `most`.
     pub(super) const fn with_space_for(most: usize) -> Self {
-        Self { most, growing: OnceLock::new(), large: OnceLock::new() }
+        Self { most, first: OnceLock::new(), growing: OnceLock::new(), large: OnceLock::new() }
     }
 
     /// The line with a number; `None` if it was not made.
     #[inline]
     pub(super) fn get(&self, number: u32) -> Option<&L> {
         let number = number as usize;
-        if number < LARGE {
+        if number < FIRST {
+            self.first.get()?.get(number)
+        } else if number < LARGE {
             let Growing { segment, before } = Growing::of(number);
             self.growing.get()?.get(segment)?.get()?.get(number - before)
         } else {
-            // The growing segments have the first `LARGE` lines.
+            // The segments before have the first `LARGE` lines.
             self.large.get()?.get(number / LARGE - 1)?.get()?.get(number % LARGE)
         }
     }
@@ -213,7 +212,7 @@ impl<L: Default> Lines<L> {
     /// The bytes of the segments with the first `count` lines, if any line was made, and of their list.
     pub(super) fn bytes_up_to(&self, count: u32) -> usize {
         let count = count as usize;
-        let lines = match self.growing.get() {
+        let lines = match self.first.get() {
             None => 0,
             Some(_) if count <= LARGE => count.next_power_of_two().max(FIRST),
             Some(_) => count.next_multiple_of(LARGE),
@@ -228,11 +227,13 @@ impl<L: Default> Lines<L> {
         if number >= self.most.next_multiple_of(FIRST) {
             return None;
         }
+        if number < FIRST {
+            return self.first.get_or_init(Box::default).get(number);
+        }
         if number < LARGE {
-            let growing = Growing::of(number);
+            let Growing { segment, before } = Growing::of(number);
             let segments = self.growing.get_or_init(Box::default);
-            let segment = segments.get(growing.segment)?;
-            return made(segment, growing.lines()).get(number - growing.before);
+            return made(segments.get(segment)?, before).get(number - before);
         }
         let segments = || (1..self.most.div_ceil(LARGE)).map(|_| OnceLock::new()).collect();
         let segment = self.large.get_or_init(segments).get(number / LARGE - 1)?;

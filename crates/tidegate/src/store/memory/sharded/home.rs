@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use tidegate_core::{Timestamp, Verdict};
 
 use super::shard::Shard;
-use super::{OF_GROUP, SHARDS, Sharded};
+use super::{SHARDS, Sharded};
 use crate::key::Fingerprint;
 use crate::step::Step;
 use crate::store::memory::budget::Need;
@@ -102,10 +102,8 @@ impl<E: Entry> Home for Sharded<E> {
     }
 
     fn may_have_limiters(&self, number: u32) -> bool {
-        let group = number as usize / OF_GROUP;
-        let groups = self.groups.get().map_or(&[][..], |groups| &groups[..]);
         // Past the last part too, which is found by locking it.
-        number >= SHARDS || groups.get(group).is_some_and(|group| group.get().is_some())
+        number >= SHARDS || self.shard(number as usize).is_some()
     }
 
     fn look<O>(
