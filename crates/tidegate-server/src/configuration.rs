@@ -18,6 +18,7 @@ use tidegate::Policy;
 use tidegate::config::{self, SectionValues};
 use tidegate_lab::diff::{Change, PolicyDiff};
 
+use crate::allocator::return_free_memory;
 use crate::counts::Reloads;
 use crate::limiters::Limiters;
 use crate::logging::{AUDIT, LevelSwitch, LogLevel};
@@ -165,6 +166,7 @@ impl Configuration {
         self.follow(candidate.level, &candidate.server, text);
         self.reloads().succeeded();
         self.log(cause, &before.etag, &diff);
+        return_free_memory();
         Ok(())
     }
 

@@ -24,6 +24,7 @@ use super::environment::Surroundings;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
+use crate::allocator::return_free_memory;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, ConfigOrigin, Configuration};
 use crate::failure::Failure;
@@ -202,6 +203,8 @@ async fn serve(
     limiters.connected().await;
     announce(args, &open, &options, &limiters, &for_grpc)?;
     surroundings.log(&file_text);
+    drop(file_text);
+    return_free_memory();
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));
     }
