@@ -24,7 +24,6 @@ use super::environment::Surroundings;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
-use crate::allocator::return_free_memory;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, ConfigOrigin, Configuration};
 use crate::failure::Failure;
@@ -36,7 +35,7 @@ use crate::otlp::Exporter;
 use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
-use crate::{grpc, http, policy, private_file, service_manager, stdout};
+use crate::{grpc, http, policy, private_file, return_free_memory, service_manager, stdout};
 
 /// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
 const LAST_WRITES: Duration = Duration::from_secs(4);
@@ -181,7 +180,6 @@ async fn serve(
     log: &Log,
 ) -> Result<ExitCode, Failure> {
     listeners::check(args.listeners())?;
-    let file_text = origin.text.clone();
     let mut options =
         args.guard.listener_options(args.bounds.of_listener(), args.public_verbs())?;
     // Before the limiters are loaded, which may take long: a signal in this time is answered by an orderly stop.
@@ -191,6 +189,7 @@ async fn serve(
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
     let limiters = limiters.with_top_keys(args.bounds.top_keys()).with_recorder(args.recorder());
     let limiters = Arc::new(limiters.until(stop.clone()));
+    surroundings.log(&origin.text);
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
     let configuration = Arc::new(configuration);
     // Before the listeners are open: a hang-up that comes earlier would end the process.
@@ -202,8 +201,6 @@ async fn serve(
     // Clients are already queued by the system; the first is answered by the store, not without it.
     limiters.connected().await;
     announce(args, &open, &options, &limiters, &for_grpc)?;
-    surroundings.log(&file_text);
-    drop(file_text);
     return_free_memory();
     if !args.no_watch {
         tokio::spawn(configuration::watch(Arc::clone(&configuration)));

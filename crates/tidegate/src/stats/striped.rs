@@ -5,7 +5,7 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{LazyLock, OnceLock};
-use std::{array, iter, thread};
+use std::{array, thread};
 
 /// The largest number of stripes, a power of two: more threads share them.
 const MOST_STRIPES: usize = 8;
@@ -56,12 +56,13 @@ impl<const N: usize> Striped<N> {
 
     /// Returns all counters.
     pub fn read(&self) -> [u64; N] {
-        let stripes = self.stripes.get().into_iter().flatten();
-        let all = || iter::once(&self.first).chain(stripes.clone().map(|stripe| &stripe.0));
-        array::from_fn(|counter| {
-            let numbers = all().filter_map(|numbers| numbers.get(counter));
-            numbers.fold(0, |sum: u64, number| sum.wrapping_add(number.load(Relaxed)))
-        })
+        let mut sums = self.first.each_ref().map(|number| number.load(Relaxed));
+        for Stripe(numbers) in self.stripes.get().into_iter().flatten() {
+            for (sum, number) in sums.iter_mut().zip(numbers) {
+                *sum = sum.wrapping_add(number.load(Relaxed));
+            }
+        }
+        sums
     }
 }
 
