@@ -29,10 +29,10 @@ use crate::spec::{Limit, Spec};
 /// # Ok::<(), tidegate_core::RuleErrors>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule(Arc<RuleValues>);
+pub struct Rule(Arc<CheckedValues>);
 
 #[derive(Debug, PartialEq)]
-struct RuleValues {
+struct CheckedValues {
     spec: Spec,
     algorithm: Option<AnyAlgorithm>,
 }
@@ -56,7 +56,7 @@ impl Rule {
                 Some(AnyAlgorithm::build(&spec, limit, window.into())?)
             }
         };
-        Ok(Self(Arc::new(RuleValues { spec, algorithm })))
+        Ok(Self(Arc::new(CheckedValues { spec, algorithm })))
     }
 
     /// The spec it was built from.

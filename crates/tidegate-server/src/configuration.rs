@@ -18,11 +18,11 @@ use tidegate::Policy;
 use tidegate::config::{self, SectionValues};
 use tidegate_lab::diff::{Change, PolicyDiff};
 
+use crate::allocator::return_free_memory;
 use crate::counts::Reloads;
 use crate::limiters::Limiters;
 use crate::logging::{AUDIT, LevelSwitch, LogLevel};
 use crate::policy::Wrong;
-use crate::return_free_memory;
 pub(crate) use put::{Proposal, Proposed, PutRefused};
 pub(crate) use watch::watch;
 

@@ -24,6 +24,7 @@ use super::environment::Surroundings;
 use super::guard::{self, ListenerOptions};
 use super::listeners::{self, Listener, bind};
 use super::passed::Passed;
+use crate::allocator::return_free_memory;
 use crate::banner::Banner;
 use crate::configuration::{self, Cause, ConfigOrigin, Configuration};
 use crate::failure::Failure;
@@ -35,7 +36,7 @@ use crate::otlp::Exporter;
 use crate::reports::Reports;
 use crate::snapshot_file::SnapshotFile;
 use crate::stop::Stop;
-use crate::{grpc, http, policy, private_file, return_free_memory, service_manager, stdout};
+use crate::{grpc, http, policy, private_file, service_manager, stdout};
 
 /// The longest time that is spent on the last snapshot and the last spans, when a disk or a collector hangs.
 const LAST_WRITES: Duration = Duration::from_secs(4);
