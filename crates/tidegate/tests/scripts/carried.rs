@@ -176,6 +176,44 @@ fn units_that_all_came_back_to_a_sorted_set_are_not_carried() {
     assert!(done.allowed && done.carried == 0);
 }
 
+/// Of two limiters one is missing: if all of its units came back, the server has lost nothing, and keeps the state of the
+/// other, whose units came back in part.
+#[test]
+fn a_server_that_reported_the_units_keeps_its_state_unless_it_lost_another() {
+    let client = &Client::start();
+    let rules = ten(MINUTE);
+    let (first, first_rule) = rules.iter().find(|(key, _)| key == "sorted_set").unwrap();
+    for (key, rule) in rules.iter().filter(|(key, _)| key != first) {
+        for is_lost in [false, true] {
+            client.int(&["DEL", first, key]);
+            client.int(&["DEL", &format!("{{{first}}}?taken"), &format!("{{{key}}}?taken")]);
+            let pair = |units: u64| {
+                [(first, first_rule, units), (key, rule, units)].map(|(key, rule, units)| {
+                    ScriptLimiter::new(key.as_bytes(), rule, units).unwrap()
+                })
+            };
+            let taken = client.step(&pair(6), ScriptStep::Ask, None);
+            let used = [tidegate::UsedUnits { since: taken.at, units: 6 }];
+            let known = KnownUnits { used: &used, reported: taken.now, last: None };
+            client.int(&["DEL", key]);
+            if is_lost {
+                client.int(&["DEL", first]);
+            } else {
+                let back = ScriptLimiter::new(first.as_bytes(), first_rule, 6).unwrap();
+                client.step(&[back.taken_at(Some(taken.at))], ScriptStep::Settle, None);
+            }
+            let begun = ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap();
+            client.step(&[begun], ScriptStep::Ask, None);
+            let asked = pair(2).map(|one| one.carrying(known).of_own());
+            let done = client.step(&asked, ScriptStep::Ask, None);
+            assert_eq!(done.carried, if is_lost { 2 } else { 0 }, "{key}");
+            let more = ScriptLimiter::new(key.as_bytes(), rule, 7).unwrap();
+            let more = client.step(&[more], ScriptStep::Ask, None);
+            assert_eq!(more.allowed, !is_lost, "{key}: 3 of 10 are in use, or 8");
+        }
+    }
+}
+
 #[test]
 fn units_that_were_reported_before_a_reset_are_not_carried() {
     let client = &Client::start();

@@ -170,12 +170,18 @@ impl KnownLimiters {
         let words = self.words(ask);
         match self.shard(words).get(words).filter(|one| one.counts_at(now)) {
             None => (KnownUse::Nothing, 0),
-            Some(one) => (self.use_of(one, keeps_newer, None), one.changes),
+            Some(one) => (self.use_of(one, keeps_newer, None, None), one.changes),
         }
     }
 
-    /// Returns the knowledge of a limiter, for a server if it has asked for it.
-    fn use_of(&self, one: &KnownLimiter, keeps_newer: bool, server: Option<u64>) -> KnownUse {
+    /// Returns the knowledge of a limiter, for a server if that has asked for it, which other data `had` before.
+    fn use_of(
+        &self,
+        one: &KnownLimiter,
+        keeps_newer: bool,
+        server: Option<u64>,
+        had: Option<DataOf>,
+    ) -> KnownUse {
         let present = one.data.map(|data| self.data_of(data.server));
         if let Some(data) = one.data.filter(|data| Some(*data) == present) {
             return KnownUse::Stored { server: data.server };
@@ -183,7 +189,8 @@ impl KnownLimiters {
         let server = server.or(one.data.map(|data| data.server));
         let has_lost = server.is_some_and(|server| self.has_lost(server));
         let last = Some(one.last).filter(|_| keeps_newer && !has_lost);
-        KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last }
+        let is_own = had.is_some_and(|had| Some(had.server) == server);
+        KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, is_own }
     }
 
     /// Notes that a server does not have the units of a limiter, and returns what is to be carried, and the data that
@@ -201,7 +208,7 @@ impl KnownLimiters {
             return ((KnownUse::Nothing, 0), None);
         };
         let had = one.data.take();
-        ((self.use_of(one, keeps_newer, Some(server)), one.changes), had)
+        ((self.use_of(one, keeps_newer, Some(server), had), one.changes), had)
     }
 
     /// Notes a report about a limiter that was asked with what was `known` then.

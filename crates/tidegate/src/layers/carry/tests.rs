@@ -125,6 +125,30 @@ async fn nothing_is_carried_while_the_server_keeps_its_data() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_limiter_whose_units_all_came_back_carries_no_other_of_its_request() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(2);
+        let [one, other] = &nodes[..] else { unreachable!("two nodes") };
+        let both = [ask(rule, "ada", 1), ask(rule, "bob", LIMIT / 2)];
+        let reply = one.step(&both, asking(one)).await.unwrap();
+        let [Some(ada), Some(bob)] = &reply.replies[..] else { unreachable!("two replies") };
+        let back = [(ada, &both[0]), (bob, &both[1])]
+            .map(|(one, ask)| KeyAsk { taken: one.decided.taken, ..ask.clone() });
+        sleep(Duration::from_millis(3)).await;
+        let settle = StepArgs { actual: &[0, 0], ..asking(other).settling() };
+        other.step(&back, settle).await.unwrap();
+        // The server keeps no state that is empty.
+        let mut limiters = store.copy();
+        assert!(limiters.forget_if_idle(&both[0], one.host().now()), "{algorithm}");
+        store.put(limiters);
+        let all = [ask(rule, "ada", 1), ask(rule, "bob", LIMIT - 1)];
+        let again = one.step(&all, asking(one)).await.unwrap();
+        assert!(again.allowed, "{algorithm}: the units came back");
+        assert_eq!(one.counts().carried, 0, "{algorithm}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_loss_that_one_limiter_shows_carries_the_others_of_that_server() {
     let (store, nodes) = nodes(1);
     let layer = &nodes[0];

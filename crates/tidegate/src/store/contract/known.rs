@@ -21,6 +21,8 @@ pub(crate) enum KnownUse {
         reported: Timestamp,
         /// The time of the last unit, unless the server is known to have lost data: then a state that is as new stays.
         last: Option<Timestamp>,
+        /// True if the server reported them itself: it keeps its state, unless it lacks a state that it reported.
+        is_own: bool,
     },
 }
 
@@ -28,11 +30,16 @@ impl KnownUse {
     /// The units that are carried.
     pub(crate) fn carried(&self) -> Option<KnownUnits<'_>> {
         match self {
-            Self::Carried { used, reported, last } => {
+            Self::Carried { used, reported, last, .. } => {
                 Some(KnownUnits { used, reported: *reported, last: *last })
             }
             Self::Nothing | Self::Stored { .. } => None,
         }
+    }
+
+    /// True if the server that they are carried to reported them itself.
+    pub(crate) const fn is_own(&self) -> bool {
+        matches!(self, Self::Carried { is_own: true, .. })
     }
 
     /// The server that must decide, if any.

@@ -31,19 +31,45 @@ impl FakeLimiters {
         let server = self.server;
         let mut data = StoredData { server, ..StoredData::default() };
         for (ask, known) in asks.iter().zip(known) {
-            let limiter = self.all.get(&key_of(ask)).map(|(_, limiter)| limiter);
-            let exists = limiter.is_some_and(|limiter| limiter.exists());
-            data.is_lost |= known.server().is_some_and(|known| known != server || !exists);
+            data.is_lost |= known.server().is_some_and(|it| it != server || !self.exists(ask));
         }
-        for (ask, known) in asks.iter().zip(known).filter(|_| !data.is_lost) {
-            let Some(known) = known.carried() else { continue };
-            let reset = self.resets.get(&key_of(ask));
-            let is_reset = reset.is_some_and(|reset| *reset >= known.reported);
-            if !known.used.is_empty() && !is_reset && self.of(policy, ask, now).carry(known, now) {
-                data.carried += 1;
-            }
+        if data.is_lost {
+            return data;
+        }
+        let all = asks.iter().zip(known);
+        // First the states that are missing: they show if the server has lost any that it reported.
+        let (stored, missing): (Vec<_>, Vec<_>) = all.partition(|(ask, _)| self.exists(ask));
+        let mut has_lost = false;
+        for (ask, known) in missing {
+            let is_carried = self.carry_one(policy, ask, known, now);
+            data.carried += u64::from(is_carried);
+            has_lost |= is_carried && known.is_own();
+        }
+        for (ask, known) in stored {
+            let stays = known.is_own() && !has_lost;
+            data.carried += u64::from(!stays && self.carry_one(policy, ask, known, now));
         }
         data
+    }
+
+    fn exists(&self, ask: &KeyAsk) -> bool {
+        self.all.get(&key_of(ask)).is_some_and(|(_, limiter)| limiter.exists())
+    }
+
+    /// Takes over the units that are carried of a limiter; returns whether they took the place of its state.
+    fn carry_one(
+        &mut self,
+        policy: &Policy,
+        ask: &KeyAsk,
+        known: &KnownUse,
+        now: Timestamp,
+    ) -> bool {
+        let Some(known) = known.carried().filter(|known| !known.used.is_empty()) else {
+            return false;
+        };
+        let reset = self.resets.get(&key_of(ask));
+        let is_reset = reset.is_some_and(|reset| *reset >= known.reported);
+        !is_reset && self.of(policy, ask, now).carry(known, now)
     }
 
     /// Returns the time of the last unit of a limiter.

@@ -24,6 +24,13 @@ impl<'a> ScriptLimiter<'a> {
         self
     }
 
+    /// The server reported these units itself: it keeps its state, unless it lacks a state that it reported.
+    #[must_use]
+    pub const fn of_own(mut self) -> Self {
+        self.is_own = true;
+        self
+    }
+
     /// The units that are carried to the key with this number, for the script.
     pub(super) fn carried_units(&self, key: u32) -> Vec<u8> {
         let mut all = Vec::new();
@@ -42,8 +49,9 @@ impl<'a> ScriptLimiter<'a> {
             let plain = ScriptLimiter { purpose: Purpose::Use, ..plain };
             let arg = plain.argument(ScriptStep::Ask, &input);
             all.extend(key.to_le_bytes());
-            for time in [reported, last, *since] {
-                all.extend((time.as_micros() as f64).to_le_bytes());
+            let own = Timestamp::from_micros(self.is_own.into());
+            for number in [reported, own, last, *since] {
+                all.extend((number.as_micros() as f64).to_le_bytes());
             }
             all.extend(u32::try_from(arg.len()).unwrap_or(u32::MAX).to_le_bytes());
             all.extend(arg);

@@ -1,10 +1,12 @@
 -- Carries units in use that a node knows of to a store that may have lost them: before the step, of each limiter the
 -- state stays that admits less, the stored state or the state of these units. Doing it again changes nothing.
 --
--- ARGV[tail + 4] has the units, limiter by limiter: the number of its key, when they were reported, the time of the
--- last unit, when they count as taken, and an argument with these units as its cost. Units that were reported before a
--- reset, or before the clock stepped back, are left out. A stored state whose last unit is as new has lost none: units
--- came back since. Of a store that is known to have lost data no state is as new. The reply comes with the number of
+-- ARGV[tail + 4] has the units, limiter by limiter: the number of its key, when they were reported, 1 if this server
+-- reported them and 0 if another did, the time of the last unit, when they count as taken, and an argument with these
+-- units as its cost. Units that were reported before a reset, or before the clock stepped back, are left out. A stored
+-- state whose last unit is as new has lost none: units came back since. Of a store that is known to have lost data no
+-- state is as new. The server that reported the units keeps each state that it has, unless it lacks another: else it has
+-- lost nothing, and the state that was missed is one that all units came back to. The reply comes with the number of
 -- limiters whose state was replaced.
 
 local carried, kept, place, states = ARGV[tail + 4], 0, 1, {}
@@ -37,14 +39,16 @@ local function bar_of(key)
   return bar
 end
 
-local function keep(key, one)
-  local its, head, v = one.its, string.sub(one[1].arg, 1, 33), false
+local function stored(key, its)
   if its.front then
-    v = call('GETRANGE', key, '0', its.front)
-    if v == '' then v = false end
-  else
-    v = (its.fetch or function() return call('GET', key) end)(key)
+    local v = call('GETRANGE', key, '0', its.front)
+    return v ~= '' and v
   end
+  return (its.fetch or function() return call('GET', key) end)(key)
+end
+
+local function keep(key, one)
+  local its, head, v = one.its, string.sub(one[1].arg, 1, 33), one.v
   -- A state under other values is newer, or is changed with the step.
   if v and string.sub(v, 1, 22) ~= string.sub(head, 1, 22) then return end
   local text, gone, use, arg = false, 0, {0, 0, 0}, one[1].arg
@@ -84,16 +88,24 @@ local function keep(key, one)
 end
 
 while place <= #carried do
-  local k, reported, last, since, arg
-  k, reported, last, since, arg, place = struct.unpack('<I4dddI4c0', carried, place)
+  local k, reported, own, last, since, arg
+  k, reported, own, last, since, arg, place = struct.unpack('<I4ddddI4c0', carried, place)
   local one = states[k] or {its = algorithms and algorithms[string.byte(arg, 2)], bar = bar_of(keys[k])}
-  one.last = last
+  one.last, one.own = last, own == 1
   one.its = one.its or {step = step, fetch = fetch, front = front, write = write}
   if reported >= one.bar then one[#one + 1] = {since = since, arg = arg} end
   states[k] = one
 end
+-- First the states that are missing: they show if the server has lost any.
+local has_lost = false
 for k, one in pairs(states) do
-  if one[1] then keep(keys[k], one) end
+  local before = kept
+  one.v = one[1] and stored(keys[k], one.its)
+  if one[1] and not one.v then keep(keys[k], one) end
+  has_lost = has_lost or one.own and kept > before
+end
+for k, one in pairs(states) do
+  if one.v and (has_lost or not one.own) then keep(keys[k], one) end
 end
 
 local before = finish

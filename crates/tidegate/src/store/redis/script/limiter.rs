@@ -86,6 +86,8 @@ pub struct ScriptLimiter<'a> {
     pub(crate) is_known: bool,
     /// The units in use that the store may have lost.
     pub(crate) carried: Option<KnownUnits<'a>>,
+    /// True if the server reported them itself.
+    pub(crate) is_own: bool,
 }
 
 impl<'a> ScriptLimiter<'a> {
@@ -109,6 +111,7 @@ impl<'a> ScriptLimiter<'a> {
             among: None,
             is_known: false,
             carried: None,
+            is_own: false,
         };
         Some(limited).filter(|_| !rule.is_unlimited())
     }

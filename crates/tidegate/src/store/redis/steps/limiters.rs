@@ -58,6 +58,7 @@ pub(super) fn script_limiters<'m>(
             among: counted.map(|counted| counted.among(prefix, variant)),
             is_known: known.get(place).is_some_and(|known| known.server().is_some()),
             carried: known.get(place).and_then(KnownUse::carried),
+            is_own: known.get(place).is_some_and(KnownUse::is_own),
             ..limiter
         };
         // Asked for a unit that it does not take: its usage is reported later.
