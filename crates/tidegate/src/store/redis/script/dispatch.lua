@@ -155,8 +155,12 @@ for i = count, 1, -1 do
     -- is long enough: then the new values take effect, because waiting alone would not help.
     stays = flag % 8 > 1 and (verb == 'peek' or not takes and (wait or flag % 8 < 4 or verdict ~= 1))
     if not stays then changes.bars(key, amending) end
-    -- Nothing is left of the old state, and the writes below rely on a key that is not there.
-    if not v and not stays then call('DEL', key) end
+    -- Nothing is left of the old state, and the writes below rely on a key that is not there. A node that knows of
+    -- units from before would take it for lost.
+    if not v and not stays then
+      if not given then bar(key, now) end
+      call('DEL', key)
+    end
   end
 
   -- A limiter that would begin now is kept if it is asked for units.
