@@ -101,7 +101,7 @@ impl<C> Setup<C> {
     ///
     /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
     /// let rules = vec![RuleSpec::new("per-user", per_hour(2)).key(["user"]), RuleSpec::new("all", per_hour(50))];
-    /// let large = Arc::new(Rule::new(per_hour(100))?);
+    /// let large = Rule::new(per_hour(100))?;
     /// let setup = Setup::new(Policy::new(rules)?).plans("default", "per-user", move |descriptor| {
     ///     (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&large))
     /// })?;
@@ -121,15 +121,10 @@ impl<C> Setup<C> {
         mut self,
         domain: &str,
         rule: &str,
-        plans: impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static,
+        plans: impl Fn(&Descriptor<'_>) -> Option<Rule> + Send + Sync + 'static,
     ) -> Result<Self, NoSuchRule> {
         let rule = self.named(domain, rule)?;
-        self.plans.push((
-            rule,
-            Box::new(move |descriptor: &Descriptor<'_>| {
-                plans(descriptor).map(Arc::unwrap_or_clone)
-            }),
-        ));
+        self.plans.push((rule, Box::new(plans)));
         Ok(self)
     }
 

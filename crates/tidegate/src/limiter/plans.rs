@@ -202,7 +202,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
     ///
     /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
-    /// let large = Arc::new(Rule::new(per_hour(100))?);
+    /// let large = Rule::new(per_hour(100))?;
     /// let limiter = KeyedLimiter::new(per_hour(2))?
     ///     .with_plans(move |key| (key == b"ada").then(|| Arc::clone(&large)));
     ///
@@ -217,11 +217,9 @@ impl<C: Clock> KeyedLimiter<C> {
     #[must_use]
     pub fn with_plans(
         self,
-        plans: impl Fn(&[u8]) -> Option<Arc<Rule>> + Send + Sync + 'static,
+        plans: impl Fn(&[u8]) -> Option<Rule> + Send + Sync + 'static,
     ) -> Self {
-        self.with_lookup(PlanLookup(Box::new(move |key: &[u8]| {
-            plans(key).map(Arc::unwrap_or_clone)
-        })))
+        self.with_lookup(PlanLookup(Box::new(plans)))
     }
 
     /// The limiter with an empty table of limiters that have rules of their own.
