@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, ManualClock, Rule, RuleErrors, Spec, Statistics};
 
 /// The plans that callers have booked; in a service, a cache of a table.
-type Booked = Arc<RwLock<HashMap<Vec<u8>, Arc<Rule>>>>;
+type Booked = Arc<RwLock<HashMap<Vec<u8>, Rule>>>;
 
 fn per_minute(limit: u64) -> Spec {
     Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60))
@@ -38,7 +38,7 @@ fn main() -> Result<(), RuleErrors> {
     assert_eq!(ask(&limiter, "ada", 8), (5, 3));
 
     // Ada books more, and has the difference at once; usage carries over.
-    let large = Arc::new(Rule::new(per_minute(20))?);
+    let large = Rule::new(per_minute(20))?;
     booked.write().unwrap_or_else(PoisonError::into_inner).insert(b"ada".to_vec(), large);
     limiter.plan_changed("ada");
     assert_eq!(ask(&limiter, "ada", 18), (15, 3));

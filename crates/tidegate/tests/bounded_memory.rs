@@ -114,8 +114,7 @@ fn what_is_remembered_of_keys_counts_in_their_memory() {
         let plan = Arc::new(Mutex::new(spec));
         let (known, clock) = (Arc::clone(&plan), ManualClock::new());
         let mut setup = Setup::new(Policy::new(vec![rule]).unwrap());
-        let plan_of =
-            move |_: &Descriptor<'_>| Some(Arc::new(Rule::new(*known.lock().unwrap()).unwrap()));
+        let plan_of = move |_: &Descriptor<'_>| Some(Rule::new(*known.lock().unwrap()).unwrap());
         if by_plan {
             setup = setup.plans("default", "r", plan_of).unwrap();
         }

@@ -95,7 +95,6 @@ impl<C> Setup<C> {
     /// is decided in process uses this node's share of the plan, and denies if that is less than one unit.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use std::time::Duration;
     /// use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, Rule, RuleSpec, Setup, Spec};
     ///
@@ -103,7 +102,7 @@ impl<C> Setup<C> {
     /// let rules = vec![RuleSpec::new("per-user", per_hour(2)).key(["user"]), RuleSpec::new("all", per_hour(50))];
     /// let large = Rule::new(per_hour(100))?;
     /// let setup = Setup::new(Policy::new(rules)?).plans("default", "per-user", move |descriptor| {
-    ///     (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&large))
+    ///     (descriptor.value("user") == Some("ada")).then(|| large.clone())
     /// })?;
     /// let gate = Gate::new(setup);
     ///

@@ -5,7 +5,7 @@
 //! for a call that waits and asks several times.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 use tidegate_core::{Rule, RuleErrors, Spec};
 
@@ -197,14 +197,13 @@ impl<C: Clock> KeyedLimiter<C> {
     /// and must not use this limiter: for a call that may wait, it runs while all queues are locked.
     ///
     /// ```
-    /// use std::sync::Arc;
     /// use std::time::Duration;
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec, Under};
     ///
     /// let per_hour = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(3_600));
     /// let large = Rule::new(per_hour(100))?;
     /// let limiter = KeyedLimiter::new(per_hour(2))?
-    ///     .with_plans(move |key| (key == b"ada").then(|| Arc::clone(&large)));
+    ///     .with_plans(move |key| (key == b"ada").then(|| large.clone()));
     ///
     /// assert_eq!(limiter.check("ada", 1).remaining, 99);
     /// assert_eq!(limiter.check("bob", 1).remaining, 1);
@@ -215,10 +214,7 @@ impl<C: Clock> KeyedLimiter<C> {
     /// # Ok::<(), tidegate::RuleErrors>(())
     /// ```
     #[must_use]
-    pub fn with_plans(
-        self,
-        plans: impl Fn(&[u8]) -> Option<Rule> + Send + Sync + 'static,
-    ) -> Self {
+    pub fn with_plans(self, plans: impl Fn(&[u8]) -> Option<Rule> + Send + Sync + 'static) -> Self {
         self.with_lookup(PlanLookup(Box::new(plans)))
     }
 

@@ -148,7 +148,7 @@ impl RateLimitLayer {
     /// use tidegate::{AlgorithmKind, KeyedLimiter, Rule, Spec};
     ///
     /// let per_minute = |limit| Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(60));
-    /// let paid = Arc::new(Rule::new(per_minute(6_000))?);
+    /// let paid = Rule::new(per_minute(6_000))?;
     /// let limiter = KeyedLimiter::new(per_minute(60))?
     ///     .with_plans(move |key| key.starts_with(b"paid-").then(|| paid.clone()));
     /// let who = Entries::new().entry("api-key", header("x-api-key")?);

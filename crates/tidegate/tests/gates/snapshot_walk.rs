@@ -32,7 +32,7 @@ impl Clock for Jumpy {
 struct World {
     rules: Vec<RuleSpec>,
     /// The plan of `ada` and `bob` for the rule `0`.
-    plan: Option<[Arc<Rule>; 2]>,
+    plan: Option<[Rule; 2]>,
     /// The ban of the rule `0`.
     ban: Option<(u64, Duration, Duration)>,
 }
@@ -40,7 +40,7 @@ struct World {
 impl World {
     fn new(rng: &mut Rng) -> Self {
         let rules = (0..rng.between(1, 3)).map(|name| rule(rng, name.to_string())).collect();
-        let plan = rng.chance(25).then(|| [(); 2].map(|()| Arc::new(sound(rng))));
+        let plan = rng.chance(25).then(|| [(); 2].map(|()| sound(rng)));
         let ban = rng.chance(25).then(|| {
             let [within, lasts] = [(); 2].map(|()| Duration::from_millis(rng.between(1, 90_000)));
             (rng.between(1, 4), within, lasts)

@@ -84,15 +84,15 @@ fn what_a_swept_state_drained_under_a_plan_in_between_comes_back_as_nothing() {
     let clock = TestClock::at(TODAY_US);
     let mut slow = spec(AlgorithmKind::TokenBucket, 60);
     slow.capacity = Some(600);
-    let slow = Arc::new(Rule::new(slow).unwrap());
-    let plan = Arc::new(Mutex::new(Arc::clone(&slow)));
+    let slow = Rule::new(slow).unwrap();
+    let plan = Arc::new(Mutex::new(slow.clone()));
     let known = Arc::clone(&plan);
     let rule = rule(fast()).max_keys(1, OnFull::Refuse);
     let setup = Setup::new(Policy::new(vec![rule]).unwrap());
     let setup = setup.plans("default", "r", move |_| Some(known.lock().unwrap().clone()));
     let gate = Gate::with_clock(setup.unwrap(), clock.clone());
     let charge = gate.hold(Descriptor::new(ADA).cost(600)).unwrap();
-    *plan.lock().unwrap() = Arc::new(Rule::new(fast()).unwrap());
+    *plan.lock().unwrap() = Rule::new(fast()).unwrap();
     assert!(gate.check(Descriptor::new(ADA)).is_allowed());
     clock.set(TODAY_US + 62 * SECOND_US);
     assert!(gate.check(Descriptor::new(&[("user", "bob")])).is_allowed(), "ada is swept");
@@ -106,7 +106,7 @@ fn what_a_swept_state_drained_under_a_plan_in_between_comes_back_as_nothing() {
 #[test]
 fn a_reservation_of_a_swept_key_comes_back_as_nothing_under_a_slower_plan() {
     let clock = TestClock::at(TODAY_US);
-    let plan = Arc::new(Mutex::new(Arc::new(Rule::new(fast()).unwrap())));
+    let plan = Arc::new(Mutex::new(Rule::new(fast()).unwrap()));
     let known = Arc::clone(&plan);
     let limiter = KeyedLimiter::with_clock(fast(), clock.clone()).unwrap();
     let limiter = limiter.with_max_keys(1, OnFull::Refuse);
@@ -115,7 +115,7 @@ fn a_reservation_of_a_swept_key_comes_back_as_nothing_under_a_slower_plan() {
     clock.set(TODAY_US + 6 * SECOND_US);
     assert!(limiter.check("bob", 1).is_allowed(), "ada is swept");
     clock.set(TODAY_US + 8 * SECOND_US);
-    *plan.lock().unwrap() = Arc::new(Rule::new(spec(AlgorithmKind::TokenBucket, 60)).unwrap());
+    *plan.lock().unwrap() = Rule::new(spec(AlgorithmKind::TokenBucket, 60)).unwrap();
     assert!(limiter.check("ada", 60).is_allowed());
     assert_eq!(limiter.settle("ada", reservation, 0).remaining, 0);
 }

@@ -18,11 +18,11 @@ fn limiter(limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
 
 fn limiter_by(clock: &ManualClock, limit: u64) -> Arc<KeyedLimiter<ManualClock>> {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
-    let paid = Arc::new(Rule::new(spec(2 * limit)).unwrap());
-    let all = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
+    let paid = Rule::new(spec(2 * limit)).unwrap();
+    let all = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
     let plan_of = move |key: &[u8]| match key {
-        b"root" => Some(Arc::clone(&all)),
-        key => key.starts_with(b"paid").then(|| Arc::clone(&paid)),
+        b"root" => Some(all.clone()),
+        key => key.starts_with(b"paid").then(|| paid.clone()),
     };
     let limiter = KeyedLimiter::with_clock(spec(limit), clock.clone()).unwrap();
     Arc::new(limiter.with_plans(plan_of))
@@ -180,7 +180,7 @@ fn who_goes_away_while_it_waits_under_a_plan_takes_nothing() {
 #[test]
 fn a_request_that_waited_learns_the_values_of_the_plan_that_let_it_through() {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
-    let rule = |limit| Arc::new(Rule::new(spec(limit)).unwrap());
+    let rule = |limit| Rule::new(spec(limit)).unwrap();
     let booked = Arc::new(Mutex::new(rule(1)));
     let plan = booked.clone();
     let limiter = KeyedLimiter::with_clock(spec(1), ManualClock::new()).unwrap();

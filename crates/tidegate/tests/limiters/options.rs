@@ -1,7 +1,5 @@
 //! Plans and supplied rules as options of a keyed limiter, next to its other options and verbs.
 
-use std::sync::Arc;
-
 use std::time::Duration;
 use tidegate::{AlgorithmKind, KeyedLimiter, OnFull, Rule, Spec, Statistics, Under};
 
@@ -17,8 +15,8 @@ fn keyed(limit: u64) -> KeyedLimiter {
 
 /// Five for callers who have paid.
 fn planned(limit: u64) -> KeyedLimiter {
-    let paid = Arc::new(log(5));
-    keyed(limit).with_plans(move |key| key.starts_with(b"paid").then(|| Arc::clone(&paid)))
+    let paid = log(5);
+    keyed(limit).with_plans(move |key| key.starts_with(b"paid").then(|| paid.clone()))
 }
 
 #[test]
@@ -33,8 +31,8 @@ fn a_limiter_that_does_not_ask_for_supplied_rules_ignores_them() {
 fn a_reset_key_begins_with_nothing_in_use() {
     let mut spec = Spec::new(AlgorithmKind::TokenBucket, 9, DAY);
     spec.initial = Some(0);
-    let planned = Arc::new(Rule::new(spec).unwrap());
-    let plans = move |key: &[u8]| key.starts_with(b"paid").then(|| Arc::clone(&planned));
+    let planned = Rule::new(spec).unwrap();
+    let plans = move |key: &[u8]| key.starts_with(b"paid").then(|| planned.clone());
     for limiter in [KeyedLimiter::new(spec).unwrap(), keyed(2).with_plans(plans)] {
         for key in ["paid ada", "paid bob"] {
             assert_eq!(

@@ -237,9 +237,9 @@ async fn a_reservation_gives_back_in_each_slot_while_plans_are_unlimited() {
     let unlimited = Arc::new(AtomicBool::new(false));
     let mut setup = setup(vec![per_user(10), payments(20)]);
     for rule in ["per-user", "payments"] {
-        let none = Arc::new(Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap());
+        let none = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
         let unlimited = Arc::clone(&unlimited);
-        let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| Arc::clone(&none));
+        let plan = move |_: &Descriptor<'_>| unlimited.load(Relaxed).then(|| none.clone());
         setup = setup.plans("default", rule, plan).unwrap();
     }
     let (gate, _) = gate_of(settings(&cluster.url()), setup).await;

@@ -12,14 +12,14 @@ use tidegate::{
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
-fn rule(spec: Spec) -> Arc<Rule> {
-    Arc::new(Rule::new(spec).unwrap())
+fn rule(spec: Spec) -> Rule {
+    Rule::new(spec).unwrap()
 }
 
 /// A gate whose users are under the plan that is kept next to it; all of them together are under a rule.
 struct Planned {
     gate: Gate<ManualClock>,
-    plan: Arc<Mutex<Arc<Rule>>>,
+    plan: Arc<Mutex<Rule>>,
     clock: ManualClock,
 }
 
@@ -101,7 +101,7 @@ fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go() {
         let planned = Planned::new(1);
         planned.change(log(old));
         assert!(planned.check(2).is_allowed());
-        let (begun, own) = (planned.clock.now(), RequestLimit::new((*rule(log(new))).clone()));
+        let (begun, own) = (planned.clock.now(), RequestLimit::new(rule(log(new))));
         let mut tasks = [planned.begun(1, Some(&own))];
         assert!(!tasks[0].is_over());
         run(&mut tasks, &planned.clock);
@@ -119,7 +119,7 @@ fn a_plan_is_looked_up_once_for_each_time_it_is_asked_for() {
     let limiter = KeyedLimiter::with_clock(bucket(1), clock.clone()).unwrap();
     let limiter = limiter.with_plans(move |_| {
         counted.fetch_add(1, SeqCst);
-        Some(Arc::clone(&three))
+        Some(three.clone())
     });
     let mut seen = Vec::new();
     let mut look = || seen.push(looks.swap(0, SeqCst));

@@ -77,14 +77,14 @@ pub(crate) trait ByTime {
 
 /// Plans by user, which a test changes while gates look them up.
 #[derive(Clone, Default)]
-pub(crate) struct Plans(Arc<Mutex<HashMap<String, Arc<Rule>>>>);
+pub(crate) struct Plans(Arc<Mutex<HashMap<String, Rule>>>);
 
 impl Plans {
     /// The rule that has these plans.
     pub(crate) const RULE: &str = "planned";
 
     pub(crate) fn set(&self, user: &str, plan: Option<Spec>) {
-        let plan = plan.map(|spec| Arc::new(Rule::new(spec).unwrap()));
+        let plan = plan.map(|spec| Rule::new(spec).unwrap());
         let mut plans = self.0.lock().unwrap();
         match plan {
             Some(plan) => plans.insert(user.to_owned(), plan),

@@ -17,7 +17,7 @@ pub(crate) struct Planned;
 pub(crate) struct Supplied;
 
 /// The rule of now.
-type Now = Arc<Mutex<Arc<Rule>>>;
+type Now = Arc<Mutex<Rule>>;
 
 /// A limiter under the rule of now, which calls look up or supply.
 struct Limited {
@@ -27,13 +27,13 @@ struct Limited {
     max_waiters: usize,
 }
 
-fn read(rule: &Now) -> Arc<Rule> {
-    Arc::clone(&rule.lock().unwrap_or_else(PoisonError::into_inner))
+fn read(rule: &Now) -> Rule {
+    rule.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
 impl Limited {
     fn new(clock: &ManualClock, usual: Spec, spec: Spec, is_supplied: bool) -> Self {
-        let rule = Arc::new(Mutex::new(Arc::new(Rule::new(spec).unwrap())));
+        let rule = Arc::new(Mutex::new(Rule::new(spec).unwrap()));
         let looked_up = Arc::clone(&rule);
         let limiter = KeyedLimiter::with_clock(usual, clock.clone()).unwrap();
         let limiter = limiter.with_plans(move |_| (!is_supplied).then(|| read(&looked_up)));
@@ -98,7 +98,7 @@ impl Waiting for Limited {
     }
 
     fn change(&self, spec: Spec) {
-        let rule = Arc::new(Rule::new(spec).unwrap());
+        let rule = Rule::new(spec).unwrap();
         *self.rule.lock().unwrap() = rule;
         if !self.is_supplied {
             self.keys().iter().for_each(|key| self.limiter.plan_changed(*key));

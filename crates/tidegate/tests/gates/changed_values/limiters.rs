@@ -1,7 +1,6 @@
 //! Limiters whose values change, by amending or by plans: what begins, many keys, and keys without space. Walks and
 //! threads are in `tests/conformance`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::{DAY, per_day};
@@ -92,7 +91,7 @@ fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
 
 #[test]
 fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
-    let gold = Arc::new(rule(AlgorithmKind::SlidingLog, 10));
+    let gold = rule(AlgorithmKind::SlidingLog, 10);
     let limiter = KeyedLimiter::new(*rule(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
     let limiter = limiter.with_plans(move |key| key.starts_with(b"gold").then(|| gold.clone()));
     assert_eq!((limiter.peek("gold 1", 0).limit, limiter.peek("ada", 0).limit), (10, 2));

@@ -19,13 +19,13 @@ const MINUTE_US: u64 = 60_000_000;
 struct Alone {
     gate: Gate<TestClock>,
     rule: RuleSpec,
-    plan: Arc<Mutex<Option<Arc<Rule>>>>,
+    plan: Arc<Mutex<Option<Rule>>>,
     clock: TestClock,
 }
 
 impl Alone {
     fn new(rule: &RuleSpec) -> Self {
-        let plan = Arc::<Mutex<Option<Arc<Rule>>>>::default();
+        let plan = Arc::<Mutex<Option<Rule>>>::default();
         let (known, clock) = (Arc::clone(&plan), TestClock::at(TODAY_US));
         let setup = Setup::new(policy([rule.clone()]));
         let setup = setup.plans("default", "r", move |_| known.lock().unwrap().clone()).unwrap();
@@ -51,7 +51,7 @@ impl Alone {
 
     fn plan(&self, limit: u64) {
         let spec = values(self.rule.spec.algorithm, limit);
-        *self.plan.lock().unwrap() = Some(Arc::new(Rule::new(spec).unwrap()));
+        *self.plan.lock().unwrap() = Some(Rule::new(spec).unwrap());
     }
 }
 

@@ -321,9 +321,9 @@ fn what_belongs_to_a_rule_goes_on_wherever_it_stands() {
     let rules = || [each("banned", 2), each("planned", 5), each("once", 100).dedupe(DAY)];
     let loaded = policy(rules());
     let statistics = Arc::new(RuleStatistics::with_clock(clock.clone()));
-    let plan = Arc::new(Rule::new(log(50)).unwrap());
+    let plan = Rule::new(log(50)).unwrap();
     let plans =
-        move |one: &Descriptor<'_>| (one.value("user") == Some("ada")).then(|| Arc::clone(&plan));
+        move |one: &Descriptor<'_>| (one.value("user") == Some("ada")).then(|| plan.clone());
     let ban = Ban::with_clock(1, DAY, DAY, clock.clone()).unwrap();
     let setup = Setup::new(loaded)
         .observer(statistics.clone())

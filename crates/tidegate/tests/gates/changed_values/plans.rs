@@ -21,15 +21,15 @@ fn own(spec: Spec) -> RequestLimit {
 
 /// Plans that a test changes.
 #[derive(Clone, Default)]
-struct Plans(Arc<Mutex<HashMap<String, Arc<Rule>>>>);
+struct Plans(Arc<Mutex<HashMap<String, Rule>>>);
 
 impl Plans {
     fn set(&self, user: &str, spec: Spec) {
-        let rule = Arc::new(Rule::new(spec).unwrap());
+        let rule = Rule::new(spec).unwrap();
         self.0.lock().unwrap().insert(user.to_owned(), rule);
     }
 
-    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static {
+    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Rule> + Send + Sync + 'static {
         let plans = self.clone();
         move |descriptor| plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
     }

@@ -49,7 +49,7 @@ struct Walk<'c> {
     own: [Rule; 3],
     modes: [Mode; 3],
     usages: [Usage; 3],
-    plan: Arc<Mutex<Option<Arc<Rule>>>>,
+    plan: Arc<Mutex<Option<Rule>>>,
     gate: Gate<Hand>,
     clock: Hand,
 }
@@ -80,7 +80,7 @@ impl<'c> Walk<'c> {
                 .usage(usages[number]);
             if number == 1 { rule } else { rule.limit_from_request() }
         };
-        let plan: Arc<Mutex<Option<Arc<Rule>>>> = Arc::default();
+        let plan: Arc<Mutex<Option<Rule>>> = Arc::default();
         let looked_up = Arc::clone(&plan);
         let clock = Hand(Arc::new(AtomicU64::new(1_763_700_000_000_000)));
         let policy = Policy::new((0..3).map(rule).collect()).unwrap();
@@ -213,7 +213,7 @@ fn values_of_plans_and_requests_are_reported_as_in_memory() {
                     1 => Some(Rule::new(Spec::unlimited(AlgorithmKind::TokenBucket)).unwrap()),
                     _ => Some(any(rng, &walk.pool)),
                 };
-                *walk.plan.lock().unwrap() = plan.map(Arc::new);
+                *walk.plan.lock().unwrap() = plan;
             }
             walk.pass(rng);
             let from_request = rng.chance(brings).then(|| RequestLimit::new(any(rng, &walk.pool)));

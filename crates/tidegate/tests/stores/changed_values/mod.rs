@@ -222,9 +222,9 @@ async fn an_id_is_answered_the_same_by_an_old_node_and_a_new_one() {
 async fn plans_come_in_force_as_requests_bring_them_and_a_rules_own_values_by_revision() {
     let server = Server::start(&[]);
     let planned = |policy, limit| {
-        let plan = Arc::new(Rule::new(log("per-user", limit).spec).unwrap());
+        let plan = Rule::new(log("per-user", limit).spec).unwrap();
         let of = move |descriptor: &Descriptor<'_>| {
-            (descriptor.value("user") == Some("ada")).then(|| Arc::clone(&plan))
+            (descriptor.value("user") == Some("ada")).then(|| plan.clone())
         };
         Setup::new(policy).plans("default", "per-user", of).unwrap()
     };

@@ -12,20 +12,20 @@ use tidegate::{
 };
 use tokio::task::yield_now;
 
-fn checked(spec: Spec) -> Arc<Rule> {
-    Arc::new(Rule::new(spec).unwrap())
+fn checked(spec: Spec) -> Rule {
+    Rule::new(spec).unwrap()
 }
 
 /// Plans that a test changes; all gates look them up.
 #[derive(Clone, Default)]
-struct Plans(Arc<Mutex<HashMap<&'static str, Arc<Rule>>>>);
+struct Plans(Arc<Mutex<HashMap<&'static str, Rule>>>);
 
 impl Plans {
     fn set(&self, user: &'static str, spec: Spec) {
         self.0.lock().unwrap().insert(user, checked(spec));
     }
 
-    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Arc<Rule>> + Send + Sync + 'static {
+    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Rule> + Send + Sync + 'static {
         let plans = self.clone();
         move |descriptor| plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
     }
@@ -63,7 +63,7 @@ async fn while_the_store_is_away_a_node_goes_by_its_part_of_the_plan() {
         admitted += u64::from(answer.is_allowed());
     }
     assert_eq!(admitted, 5);
-    let single = RequestLimit::new((*checked(per_day(AlgorithmKind::TokenBucket, 1))).clone());
+    let single = RequestLimit::new(checked(per_day(AlgorithmKind::TokenBucket, 1)));
     let answer = check(&gate, Some(&single)).await;
     assert!(
         !answer.is_allowed() && !answer.is_never(),
@@ -78,7 +78,7 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
     let mut huge = per_day(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.store().settings().can_hold(&checked(huge)));
-    let own = RequestLimit::new((*checked(huge)).clone());
+    let own = RequestLimit::new(checked(huge));
     let answer = check(&gate, Some(&own)).await;
     assert!(!answer.is_allowed() && answer.is_unavailable(), "{answer:?}");
     let refunded = gate.refund(Descriptor::new(&[("user", "ada")]).limit(&own)).await;
