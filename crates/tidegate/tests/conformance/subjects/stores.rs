@@ -297,7 +297,7 @@ impl Store for Cluster {
     ) -> Box<dyn AnyGate + '_> {
         let fitted: Fitted = Self::across_slots;
         let settings = without_memory(&self.0.url());
-        Box::new(Nodes::over(2, &settings, || plans.setup(fitted(rules.clone())), fitted))
+        Box::new(Nodes::over(1, &settings, || plans.setup(fitted(rules.clone())), fitted))
     }
 
     fn is_one_step(&self) -> bool {

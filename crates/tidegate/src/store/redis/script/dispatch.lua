@@ -176,8 +176,8 @@ for i = count, 1, -1 do
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
-    if v and type(changed) ~= 'number' and gone ~= expires and not given and (settles or verb == 'undo')
-      and struct.unpack('<d', arg, 34) < 0 then
+    if v and type(changed) ~= 'number' and (gone ~= expires or gone <= at) and not given
+      and (settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0 then
       -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is
       -- counted makes space, and leaves a note, as does a state that cannot be empty.
       local left = call('PTTL', key)
@@ -193,6 +193,8 @@ for i = count, 1, -1 do
       call('SETRANGE', key, '33', value)
       if gone ~= expires then call('PEXPIREAT', key, string.format('%d', ms)) end
     elseif gone <= at then
+      -- As where nothing is left.
+      if amending and not given then bar(key, now) end
       call('DEL', key)
     elseif gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
       if given or gone > 9007199254740991 then
