@@ -118,10 +118,10 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
     }
 
-    /// Counts the limiters whose units a server lacked, which the data `had` before, and notes what that proves: the
-    /// server had lost a state while it ran, or lacks a state of the server before it, which would have stayed if it
-    /// were newer. Where the state with more in use stays in any case, another node may have given units back. Units
-    /// that no one server had prove nothing: the server before this may have taken them when it was that no more.
+    /// Counts the limiters whose units a server lacked, and notes what that proves, by the data that `had` them before.
+    /// The server lost a state while it ran, or it lacks a state of the former server, because a newer state would have
+    /// stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
+    /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
     fn carried(&self, data: StoredData, had: Option<DataOf>, then: &[KnownThen]) {
         if data.carried == 0 {
             return;

@@ -174,7 +174,8 @@ impl KnownLimiters {
         }
     }
 
-    /// Returns the knowledge of a limiter, for a server if that has asked for it, which other data `had` before.
+    /// Returns the knowledge of a limiter: for the server that lacks its units, if there is such, and the data that `had`
+    /// them.
     fn use_of(
         &self,
         one: &KnownLimiter,

@@ -5,9 +5,9 @@
 -- reported them and 0 if another did, the time of the last unit, when they count as taken, and an argument with these
 -- units as its cost. Units that were reported before a reset, or before the clock stepped back, are left out. A stored
 -- state whose last unit is as new has lost none: units came back since. Of a store that is known to have lost data no
--- state is as new. The server that reported the units keeps each state that it has, unless it lacks another: else it has
--- lost nothing, and the state that was missed is one that all units came back to. The reply comes with the number of
--- limiters whose state was replaced.
+-- state is as new. A server that reported the units itself keeps each state that it has, unless it lacks another state
+-- that still counts. If it lacks none, it has lost nothing: all units of a missing key came back. The reply comes with
+-- the number of limiters whose state was replaced.
 
 local carried, kept, place, states = ARGV[tail + 4], 0, 1, {}
 -- A store without memory writes no new state.
