@@ -156,6 +156,8 @@ fn a_key_that_got_units_back_lives_as_long_as_with_them() {
         // Also if more comes back than there was.
         let again = limiter(4).taken_at(Some(taken.at));
         client.step(&[again], ScriptStep::Settle, None);
+        // Also if a caller asks for more than there ever is.
+        assert!(!client.step(&[limiter(11)], ScriptStep::Ask, None).allowed, "{key}");
         let left = client.int(&["PTTL", key]);
         assert!(left > lives - 2_000, "{key}: {left} ms of {lives} ms");
         let full = client.step(&[limiter(10).known()], ScriptStep::Ask, None);
