@@ -1,7 +1,8 @@
 //! Checks whether other users of the machine may read or write a file of secrets or a snapshot. The start of `serve`
 //! asks for each such file.
 
-use std::io;
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// Permissions of others that make a file worthless: each user could put a secret of its own there.
@@ -16,7 +17,8 @@ const GROUP_WRITES: u32 = 0o020;
 /// Returns the expected permissions if every user of the machine may write it. A file that is not there, or is none,
 /// such as a pipe, is not judged.
 pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
-    let Some(mode) = mode(file).ok().flatten() else { return Ok(()) };
+    let Some(found) = fs::metadata(file).ok().filter(Metadata::is_file) else { return Ok(()) };
+    let mode = found.mode() & 0o7777;
     let shown = file.display();
     if mode & OTHERS_WRITE != 0 {
         return Err(format!(
@@ -35,21 +37,7 @@ pub(crate) fn check(file: &Path, flag: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// The permissions of a file; none if it is not a regular file.
-#[cfg(unix)]
-fn mode(file: &Path) -> io::Result<Option<u32>> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(file)?;
-    Ok(found.is_file().then(|| found.mode() & 0o7777))
-}
-
-/// This system has no such permissions.
-#[cfg(not(unix))]
-fn mode(_: &Path) -> io::Result<Option<u32>> {
-    Ok(None)
-}
-
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::{Permissions, set_permissions};

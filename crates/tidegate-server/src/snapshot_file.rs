@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufReader, BufWriter, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -209,27 +210,15 @@ impl SnapshotThread {
     }
 }
 
-/// Opens a file, or creates it in its own folder: a link in its place is not followed to create another file.
+/// Opens a file, or creates it in its own folder, where only this user may read it: a link in its place is not
+/// followed to create another file.
 fn open_lock(path: &Path) -> io::Result<File> {
-    match private(OpenOptions::new().create_new(true).write(true)).open(path) {
+    match OpenOptions::new().create_new(true).write(true).mode(0o600).open(path) {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             OpenOptions::new().write(true).open(path)
         }
         created_or_failed => created_or_failed,
     }
-}
-
-/// Lets only this user read a created file.
-#[cfg(unix)]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    use std::os::unix::fs::OpenOptionsExt;
-    options.mode(0o600)
-}
-
-/// This system has no such permissions.
-#[cfg(not(unix))]
-fn private(options: &mut OpenOptions) -> &mut OpenOptions {
-    options
 }
 
 fn unusable(path: &Path, why: &str) -> Failure {

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
 use tokio::time::sleep;
 
@@ -25,18 +26,16 @@ enum Phase {
 pub(crate) struct Stop(watch::Receiver<Phase>);
 
 impl Stop {
-    /// Listens for SIGTERM and SIGINT (on systems without these signals, for Ctrl-C). It must be
-    /// called inside the runtime. Requests may wait for a limiter for `patience` after the drain
-    /// begins, which takes `drain` at most.
+    /// Listens for SIGTERM and SIGINT. It must be called inside the runtime. Requests may wait for a
+    /// limiter for `patience` after the drain begins, which takes `drain` at most.
     ///
     /// # Errors
     /// Returns an error if the system does not let the process listen for signals.
     pub(crate) fn on_signals(patience: Duration, drain: Duration) -> Result<Self, Failure> {
-        let mut signals = signals::Signals::listen()
-            .map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))?;
+        let mut signals = [listen(SignalKind::terminate())?, listen(SignalKind::interrupt())?];
         let (phase, seen) = watch::channel(Phase::Running);
         tokio::spawn(async move {
-            signals.next().await;
+            next(&mut signals).await;
             tracing::info!(
                 ?drain,
                 waits_end_after = ?patience,
@@ -44,11 +43,11 @@ impl Stop {
             );
             let _ = phase.send(Phase::Draining);
             tokio::select! {
-                () = signals.next() => {}
+                () = next(&mut signals) => {}
                 () = sleep(patience) => {
                     let _ = phase.send(Phase::Refusing);
                     // The listeners end the drain by themselves; only a second signal ends it earlier.
-                    signals.next().await;
+                    next(&mut signals).await;
                 }
             }
             let _ = phase.send(Phase::Ending);
@@ -93,6 +92,18 @@ impl Stop {
     }
 }
 
+fn listen(kind: SignalKind) -> Result<Signal, Failure> {
+    signal(kind).map_err(|error| Failure::new(format!("cannot listen for signals: {error}")))
+}
+
+/// Waits for either signal.
+async fn next([one, other]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = one.recv() => {}
+        _ = other.recv() => {}
+    }
+}
+
 /// Stops a server in a test.
 #[cfg(test)]
 pub(crate) struct Trigger(watch::Sender<Phase>);
@@ -105,48 +116,5 @@ impl Trigger {
 
     pub(crate) fn refuse(&self) {
         self.0.send_replace(Phase::Refusing);
-    }
-}
-
-#[cfg(unix)]
-mod signals {
-    use tokio::signal::unix::{Signal, SignalKind, signal};
-
-    pub(super) struct Signals {
-        terminate: Signal,
-        interrupt: Signal,
-    }
-
-    impl Signals {
-        pub(super) fn listen() -> std::io::Result<Self> {
-            Ok(Self {
-                terminate: signal(SignalKind::terminate())?,
-                interrupt: signal(SignalKind::interrupt())?,
-            })
-        }
-
-        pub(super) async fn next(&mut self) {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
-        }
-    }
-}
-
-#[cfg(not(unix))]
-mod signals {
-    pub(super) struct Signals;
-
-    impl Signals {
-        pub(super) fn listen() -> std::io::Result<Self> {
-            Ok(Self)
-        }
-
-        pub(super) async fn next(&mut self) {
-            if tokio::signal::ctrl_c().await.is_err() {
-                std::future::pending::<()>().await;
-            }
-        }
     }
 }

@@ -67,8 +67,7 @@ fn taken(socket: std::net::TcpListener) -> std::io::Result<Listener> {
 
 fn listen(at: SocketAddr) -> std::io::Result<Listener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A restart can bind the address immediately; on Windows the option would share the port.
-    #[cfg(unix)]
+    // A restart can bind the address immediately.
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
     let tcp = socket.listen(BACKLOG)?;

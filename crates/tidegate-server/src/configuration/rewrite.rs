@@ -3,6 +3,7 @@
 
 use std::fs::{self, File, Metadata, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::{Path, PathBuf};
 
 use tidegate::config;
@@ -70,51 +71,31 @@ fn check(path: &Path, loaded: &str) -> Result<(), String> {
     if content == loaded { Ok(()) } else { Err(CHANGED.to_owned()) }
 }
 
-/// The text in a file of its own.
+/// The text in a file of its own, with the owner, the group and the permissions of another.
 fn written(path: &Path, like: &Metadata, text: &str) -> io::Result<NewFile> {
     let mut new = NewFile::beside(path)?;
     let file = new.file();
     file.write_all(text.as_bytes())?;
-    own_like(file, like)?;
+    let own = file.metadata()?;
+    if (own.uid(), own.gid()) != (like.uid(), like.gid()) {
+        fchown(&*file, Some(like.uid()), Some(like.gid()))?;
+    }
     // After the owner, whose change may clear permissions.
     file.set_permissions(like.permissions())?;
     file.sync_all()?;
     Ok(new)
 }
 
-/// Gives the file the owner and the group of another, if they differ.
-#[cfg(unix)]
-fn own_like(file: &File, like: &Metadata) -> io::Result<()> {
-    use std::os::unix::fs::{MetadataExt, fchown};
-    let own = file.metadata()?;
-    let is_other = (own.uid(), own.gid()) != (like.uid(), like.gid());
-    if is_other { fchown(file, Some(like.uid()), Some(like.gid())) } else { Ok(()) }
-}
-
-/// This system shows no owner here.
-#[cfg(not(unix))]
-fn own_like(_: &File, _: &Metadata) -> io::Result<()> {
-    Ok(())
-}
-
 /// Returns whether a path still leads to a file that was opened.
-#[cfg(unix)]
 fn is_at(opened: &Metadata, path: &Path) -> bool {
-    use std::os::unix::fs::MetadataExt;
     fs::metadata(path).is_ok_and(|now| (now.dev(), now.ino()) == (opened.dev(), opened.ino()))
-}
-
-/// This system shows no identity of a file here.
-#[cfg(not(unix))]
-fn is_at(_: &Metadata, _: &Path) -> bool {
-    true
 }
 
 fn because(error: io::Error) -> String {
     error.to_string()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@
 //! may be half-written, so it is read only when a second look finds it unchanged.
 
 use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -55,16 +56,8 @@ fn look(file: &Path) -> PathLook {
 }
 
 /// The file itself, and when anything of it changed.
-#[cfg(unix)]
 fn identity(metadata: &Metadata) -> [u64; 4] {
-    use std::os::unix::fs::MetadataExt;
     let seconds = metadata.ctime().cast_unsigned();
     let nanos = metadata.ctime_nsec().cast_unsigned();
     [metadata.dev(), metadata.ino(), seconds, nanos]
-}
-
-/// This system shows neither.
-#[cfg(not(unix))]
-fn identity(_: &Metadata) -> [u64; 4] {
-    [0; 4]
 }

@@ -1,7 +1,7 @@
 //! SIGHUP: files are read again, so that new contents need no restart. `cli/serve.rs` says which files; the
 //! configuration, certificates and tokens are among them.
 
-#[cfg(unix)]
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 /// One kind of files that are read again, on a thread that may block.
@@ -10,9 +10,7 @@ pub(crate) type Again = std::sync::Arc<dyn Fn() + Send + Sync>;
 /// Reads all files again whenever the process gets SIGHUP, all kinds at a time: a file that hangs
 /// delays only the next signal, until it is given up. The signal is handled also if there is nothing
 /// to read, because it would end the process otherwise.
-#[cfg(unix)]
 pub(crate) fn on_hangup(files: Vec<Again>) {
-    use tokio::signal::unix::{SignalKind, signal};
     match signal(SignalKind::hangup()) {
         Ok(mut hangups) => {
             tokio::spawn(async move {
@@ -32,7 +30,3 @@ pub(crate) fn on_hangup(files: Vec<Again>) {
         }
     }
 }
-
-/// This system has no such signal.
-#[cfg(not(unix))]
-pub(crate) fn on_hangup(_: Vec<Again>) {}
