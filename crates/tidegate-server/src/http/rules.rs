@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
-
 use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::header::{ETAG, HeaderValue};
-use serde::Serialize;
-use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, PolicyRule, ResetField, Spec};
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
+use tidegate::{LeaseSpec, Limit, Micros, OnExcess, OverrideSpec, ResetField, RuleSpec, Spec};
 
 use super::answer;
 use super::message::HttpResponse;
@@ -60,62 +60,89 @@ struct MemoryJson {
     max_keys: NonZeroUsize,
 }
 
-/// A rule, with the names of its fields in a configuration.
-#[derive(Serialize)]
-struct RuleJson<'a> {
-    domain: &'a str,
-    name: &'a str,
-    mode: &'static str,
-    r#match: &'static str,
-    when: OrderedMap<'a>,
-    key: &'a [String],
-    algorithm: &'static str,
-    #[serde(flatten)]
-    values: RuleValues,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_keys: Option<usize>,
-    on_full: &'static str,
-    on_excess: ExcessJson,
-    usage: &'static str,
-    on_store_error: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    dedupe_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_life_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    hash_tag: Option<&'a str>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    across_slots: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lease: Option<LeaseJson>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    split: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    limit_from_request: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    near: Option<f64>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    hide_keys: bool,
-    overrides: Vec<OverrideJson<'a>>,
-}
+/// A rule, with the names of its fields in a configuration. A field without a value is left out.
+struct RuleJson<'a>(&'a RuleSpec);
 
-/// The handling of a request above the limit: a name, or the longest wait and the largest number of waiters.
-#[derive(Serialize)]
-#[serde(untagged)]
-enum ExcessJson {
-    Word(&'static str),
-    Wait { wait_us: u64, max_waiters: usize },
-}
-
-impl From<OnExcess> for ExcessJson {
-    fn from(on_excess: OnExcess) -> Self {
-        match on_excess {
-            OnExcess::Reject => Self::Word("reject"),
+impl Serialize for RuleJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let rule = self.0;
+        let mut json = to.serialize_map(None)?;
+        json.serialize_entry("domain", &rule.domain)?;
+        json.serialize_entry("name", &rule.name)?;
+        json.serialize_entry("mode", labels::mode(rule.mode))?;
+        json.serialize_entry("match", if rule.exact { "exact" } else { "subset" })?;
+        json.serialize_entry("when", &OrderedMap(&rule.when))?;
+        json.serialize_entry("key", &rule.key)?;
+        json.serialize_entry("algorithm", rule.spec.algorithm.name())?;
+        write_values(&rule.spec, &mut json)?;
+        given(&mut json, "max_keys", rule.max_keys)?;
+        json.serialize_entry("on_full", labels::on_full(rule.on_full))?;
+        match rule.on_excess {
+            OnExcess::Reject => json.serialize_entry("on_excess", "reject")?,
             OnExcess::Wait { wait, max_waiters } => {
-                Self::Wait { wait_us: in_us(wait), max_waiters }
+                json.serialize_entry("on_excess", &WaitJson { wait_us: in_us(wait), max_waiters })?;
             }
         }
+        json.serialize_entry("usage", labels::usage(rule.usage))?;
+        json.serialize_entry("on_store_error", labels::on_store_error(rule.on_store_error))?;
+        given(&mut json, "dedupe_us", rule.dedupe.map(in_us))?;
+        given(&mut json, "max_life_us", rule.max_life.map(in_us))?;
+        given(&mut json, "hash_tag", rule.hash_tag.as_ref())?;
+        given(&mut json, "across_slots", rule.across_slots.then_some(true))?;
+        given(&mut json, "lease", rule.lease.map(LeaseJson::from))?;
+        given(&mut json, "split", rule.split.then_some(true))?;
+        given(&mut json, "limit_from_request", rule.limit_from_request.then_some(true))?;
+        given(&mut json, "near", rule.near.map(|near| f64::from(near.parts_per_million()) / 1e6))?;
+        given(&mut json, "hide_keys", rule.hide_keys.then_some(true))?;
+        let overrides: Vec<_> = rule.overrides.iter().map(OverrideJson).collect();
+        json.serialize_entry("overrides", &overrides)?;
+        json.end()
     }
+}
+
+/// Writes the values of a rule.
+fn write_values<J: SerializeMap>(spec: &Spec, json: &mut J) -> Result<(), J::Error> {
+    json.serialize_entry("limit", &units(spec.limit))?;
+    given(json, "window_us", spec.window.map(in_us))?;
+    given(json, "buckets", spec.buckets)?;
+    given(json, "strict", spec.strict)?;
+    given(json, "anchor", spec.anchor.map(labels::anchor))?;
+    given(json, "capacity", spec.capacity)?;
+    given(json, "initial", spec.initial)?;
+    given(json, "resolution_us", spec.resolution.map(in_us))?;
+    given(json, "layout", spec.layout.map(labels::layout))?;
+    given(json, "max_memory", spec.max_memory)?;
+    given(json, "max_debt", spec.max_debt)
+}
+
+/// Other values for some keys of a rule.
+struct OverrideJson<'a>(&'a OverrideSpec);
+
+impl Serialize for OverrideJson<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut json = to.serialize_map(None)?;
+        json.serialize_entry("match", &OrderedMap(&self.0.entries))?;
+        given(&mut json, "limit", self.0.limit.map(units))?;
+        given(&mut json, "window_us", self.0.window.map(in_us))?;
+        given(&mut json, "capacity", self.0.capacity)?;
+        json.end()
+    }
+}
+
+/// Writes a field if it has a value.
+fn given<J: SerializeMap>(
+    json: &mut J,
+    name: &str,
+    value: Option<impl Serialize>,
+) -> Result<(), J::Error> {
+    value.map_or(Ok(()), |value| json.serialize_entry(name, &value))
+}
+
+/// How long a request waits above the limit, and how many requests wait at most.
+#[derive(Serialize)]
+struct WaitJson {
+    wait_us: u64,
+    max_waiters: usize,
 }
 
 /// The lease of a rule.
@@ -125,106 +152,9 @@ struct LeaseJson {
     life_us: u64,
 }
 
-/// Other values for some keys of a rule.
-#[derive(Serialize)]
-struct OverrideJson<'a> {
-    r#match: OrderedMap<'a>,
-    #[serde(flatten)]
-    values: RuleValues,
-}
-
-/// The values of a rule; absent fields are left out.
-#[derive(Default, Serialize)]
-struct RuleValues {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    limit: Option<i64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    window_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    buckets: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    anchor: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    capacity: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    initial: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    resolution_us: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    layout: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_memory: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_debt: Option<u64>,
-}
-
-impl<'a> From<&'a PolicyRule> for RuleJson<'a> {
-    fn from(rule: &'a PolicyRule) -> Self {
-        let spec = rule.spec();
-        Self {
-            domain: &spec.domain,
-            name: &spec.name,
-            mode: labels::mode(spec.mode),
-            r#match: if spec.exact { "exact" } else { "subset" },
-            when: OrderedMap(&spec.when),
-            key: &spec.key,
-            algorithm: spec.spec.algorithm.name(),
-            values: RuleValues::from(&spec.spec),
-            max_keys: spec.max_keys,
-            on_full: labels::on_full(spec.on_full),
-            on_excess: spec.on_excess.into(),
-            usage: labels::usage(spec.usage),
-            on_store_error: labels::on_store_error(spec.on_store_error),
-            dedupe_us: spec.dedupe.map(in_us),
-            max_life_us: spec.max_life.map(in_us),
-            hash_tag: spec.hash_tag.as_deref(),
-            across_slots: spec.across_slots,
-            lease: spec.lease.map(LeaseJson::from),
-            split: spec.split,
-            limit_from_request: spec.limit_from_request,
-            // The float nearest to a decimal is printed as that decimal.
-            near: spec.near.map(|near| f64::from(near.parts_per_million()) / 1e6),
-            hide_keys: spec.hide_keys,
-            overrides: spec.overrides.iter().map(OverrideJson::from).collect(),
-        }
-    }
-}
-
-impl<'a> From<&'a OverrideSpec> for OverrideJson<'a> {
-    fn from(other: &'a OverrideSpec) -> Self {
-        let values = RuleValues {
-            limit: other.limit.map(units),
-            window_us: other.window.map(in_us),
-            capacity: other.capacity,
-            ..RuleValues::default()
-        };
-        Self { r#match: OrderedMap(&other.entries), values }
-    }
-}
-
 impl From<LeaseSpec> for LeaseJson {
     fn from(lease: LeaseSpec) -> Self {
         Self { max: format!("{}%", lease.max_percent), life_us: in_us(lease.life) }
-    }
-}
-
-impl From<&Spec> for RuleValues {
-    fn from(spec: &Spec) -> Self {
-        Self {
-            limit: Some(units(spec.limit)),
-            window_us: spec.window.map(in_us),
-            buckets: spec.buckets,
-            strict: spec.strict,
-            anchor: spec.anchor.map(labels::anchor),
-            capacity: spec.capacity,
-            initial: spec.initial,
-            resolution_us: spec.resolution.map(in_us),
-            layout: spec.layout.map(labels::layout),
-            max_memory: spec.max_memory,
-            max_debt: spec.max_debt,
-        }
     }
 }
 
@@ -250,7 +180,7 @@ fn shown(
     // Read before the policy: a tag is never newer than the rules next to it.
     let etag = HeaderValue::from_str(&configuration.etag());
     let policy = limiters.policy();
-    let rules = policy.rules().iter().map(RuleJson::from).collect();
+    let rules = policy.rules().iter().map(|rule| RuleJson(rule.spec())).collect();
     let reset = (policy.reset_field() == ResetField::Unix).then_some("unix");
     let on_no_rule = policy.on_no_rules();
     let on_no_rule = on_no_rule.map(|(domain, word)| (domain, labels::on_no_rule(word))).collect();
@@ -281,6 +211,6 @@ const fn in_us(length: Duration) -> u64 {
 /// The rules of a policy, as the answer has them.
 #[cfg(test)]
 pub(crate) fn json_of(policy: &tidegate::Policy) -> serde_json::Value {
-    let rules: Vec<_> = policy.rules().iter().map(RuleJson::from).collect();
+    let rules: Vec<_> = policy.rules().iter().map(|rule| RuleJson(rule.spec())).collect();
     serde_json::json!({ "rules": rules })
 }
