@@ -66,6 +66,12 @@ pub(crate) enum WarningKind {
 }
 
 impl RefusalKind {
+    /// The refusal of this kind, with the mistake and the expected text.
+    pub(crate) fn because(self, detail: impl Into<String>) -> RequestRefusal {
+        let detail = detail.into();
+        RequestRefusal { kind: self, detail, position: None, mistakes: None, field: None }
+    }
+
     /// The status over HTTP, and the code over gRPC.
     const fn statuses(self) -> (u16, Code) {
         match self {
@@ -220,13 +226,9 @@ impl PlacedMistake {
 const MOST_MISTAKES: usize = 100;
 
 impl RequestRefusal {
-    pub(crate) fn new(kind: RefusalKind, detail: impl Into<String>) -> Self {
-        Self { kind, detail: detail.into(), position: None, mistakes: None, field: None }
-    }
-
     /// No decision can be taken, or no change be made.
     pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
-        Self::new(RefusalKind::Unavailable, detail)
+        RefusalKind::Unavailable.because(detail)
     }
 
     pub(crate) fn status(&self) -> StatusCode {
@@ -259,7 +261,7 @@ impl RequestRefusal {
         let position = Position { line: error.line(), column: error.column() };
         Self {
             position: (position.line > 0).then_some(position),
-            ..Self::new(RefusalKind::InvalidBody, detail)
+            ..RefusalKind::InvalidBody.because(detail)
         }
     }
 
@@ -274,13 +276,13 @@ impl RequestRefusal {
         Self {
             position: first.and_then(|first| first.position),
             mistakes: Some(mistakes),
-            ..Self::new(RefusalKind::InvalidRules, detail)
+            ..RefusalKind::InvalidRules.because(detail)
         }
     }
 
     /// A request whose handler panicked; the panic itself has been logged.
     pub(crate) fn panicked() -> Self {
         let detail = "the request met a defect of the server, which has logged it; others go on";
-        Self::new(RefusalKind::Internal, detail)
+        RefusalKind::Internal.because(detail)
     }
 }

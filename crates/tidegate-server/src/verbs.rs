@@ -53,7 +53,7 @@ impl PublicVerb {
                 _ => "; or the admin listener",
             }
         );
-        RequestRefusal::new(RefusalKind::VerbForbidden, detail)
+        RefusalKind::VerbForbidden.because(detail)
     }
 }
 

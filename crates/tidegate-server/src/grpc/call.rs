@@ -58,10 +58,8 @@ async fn message(
         Ok(bytes) => unwrapped(bytes?),
         Err(_) => {
             let within = bounds.body;
-            Err(RequestRefusal::new(
-                RefusalKind::BodyTimeout,
-                format!("the message did not come within {within:?}"),
-            ))
+            Err(RefusalKind::BodyTimeout
+                .because(format!("the message did not come within {within:?}")))
         }
     }
 }
@@ -70,13 +68,10 @@ async fn whole(body: Incoming, most: usize, kept: &mut KeptBytes) -> Result<Byte
     // The bound is of the message; a body has a prefix before it.
     let bytes = most + PREFIX_BYTES;
     read_body(body, bytes, bytes, |bytes| kept.add(bytes)).await.map_err(|bad| match bad {
-        BadBody::Broken(error) => {
-            RequestRefusal::new(RefusalKind::BrokenBody, format!("broke off: {error}"))
+        BadBody::Broken(error) => RefusalKind::BrokenBody.because(format!("broke off: {error}")),
+        BadBody::TooLarge => {
+            RefusalKind::BodyTooLarge.because(format!("expected at most {most} bytes of message"))
         }
-        BadBody::TooLarge => RequestRefusal::new(
-            RefusalKind::BodyTooLarge,
-            format!("expected at most {most} bytes of message"),
-        ),
         BadBody::TooMuch => reply::too_much_kept(),
     })
 }
@@ -86,23 +81,21 @@ fn unwrapped(mut body: Bytes) -> Result<Bytes, RequestRefusal> {
     let flag = body.try_get_u8().map_err(|_| incomplete())?;
     // UNIMPLEMENTED is the status that gRPC defines for an encoding that a server does not know.
     if flag != 0 {
-        return Err(RequestRefusal::new(
-            RefusalKind::UnknownCoding,
-            "the message is compressed: expected grpc-encoding identity",
-        ));
+        return Err(RefusalKind::UnknownCoding
+            .because("the message is compressed: expected grpc-encoding identity"));
     }
     let length = body.try_get_u32().map_err(|_| incomplete())? as usize;
     match body.len().cmp(&length) {
         std::cmp::Ordering::Equal => Ok(body),
         std::cmp::Ordering::Less => Err(incomplete()),
         std::cmp::Ordering::Greater => {
-            Err(RequestRefusal::new(RefusalKind::InvalidFrame, "expected one message"))
+            Err(RefusalKind::InvalidFrame.because("expected one message"))
         }
     }
 }
 
 fn incomplete() -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::InvalidFrame, "the call ended before its message did")
+    RefusalKind::InvalidFrame.because("the call ended before its message did")
 }
 
 /// The result of a call; a panic becomes INTERNAL.
@@ -113,7 +106,7 @@ pub(super) fn unpanicked<T>(
     AssertUnwindSafe(call).catch_unwind().map(|result| {
         result.unwrap_or_else(|_| {
             tracing::error!("a gRPC call panicked");
-            Err(RequestRefusal::new(RefusalKind::Internal, DEFECT))
+            Err(RefusalKind::Internal.because(DEFECT))
         })
     })
 }

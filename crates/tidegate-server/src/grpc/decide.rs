@@ -72,10 +72,7 @@ impl GrpcDecider {
         counted: &mut bool,
     ) -> Result<Bytes, RequestRefusal> {
         let message = RateLimitRequest::read(message).map_err(|error| {
-            RequestRefusal::new(
-                RefusalKind::InvalidBody,
-                format!("not a RateLimitRequest: {error}"),
-            )
+            RefusalKind::InvalidBody.because(format!("not a RateLimitRequest: {error}"))
         })?;
         let entries = question::entries(&message)?;
         let question = GrpcQuestion::of(&message, &entries);
@@ -176,16 +173,11 @@ impl GrpcDecider {
 }
 
 fn stops() -> RequestRefusal {
-    RequestRefusal::new(
-        RefusalKind::Unavailable,
-        "the server stops before it is the turn of this request",
-    )
+    RefusalKind::Unavailable.because("the server stops before it is the turn of this request")
 }
 
 fn undecided(overloaded: bool) -> RequestRefusal {
-    RequestRefusal::new(
-        RefusalKind::Unavailable,
-        if overloaded {
+    RefusalKind::Unavailable.because(if overloaded {
             "the store is asked for more than it decides in time, and no decision can be taken without it"
         } else {
             "the store is away, and no decision can be taken without it"

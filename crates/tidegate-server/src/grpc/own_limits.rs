@@ -28,10 +28,7 @@ impl OwnLimits {
         let own = all.map(|(number, (sent, descriptor))| {
             let Some(limit) = &sent.limit else { return Ok(None) };
             own_limit(limit, message.domain(), descriptor, policy).map_err(|error| {
-                RequestRefusal::new(
-                    RefusalKind::InvalidLimit,
-                    format!("descriptor {number}: {error}"),
-                )
+                RefusalKind::InvalidLimit.because(format!("descriptor {number}: {error}"))
             })
         });
         Ok(Self(own.collect::<Result<_, _>>()?))

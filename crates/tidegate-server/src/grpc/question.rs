@@ -127,17 +127,16 @@ fn check(message: &RateLimitRequest) -> Result<(), RequestRefusal> {
         }
         many => format!("there are {many} descriptors: expected at most {MOST_DESCRIPTORS}"),
     };
-    Err(RequestRefusal::new(RefusalKind::InvalidQuestion, wrong))
+    Err(RefusalKind::InvalidQuestion.because(wrong))
 }
 
 fn check_count(number: usize, entries: usize) -> Result<(), RequestRefusal> {
     if entries <= MOST_ENTRIES {
         return Ok(());
     }
-    Err(RequestRefusal::new(
-        RefusalKind::InvalidQuestion,
-        format!("descriptor {number} has {entries} entries: expected at most {MOST_ENTRIES}"),
-    ))
+    Err(RefusalKind::InvalidQuestion.because(format!(
+        "descriptor {number} has {entries} entries: expected at most {MOST_ENTRIES}"
+    )))
 }
 
 #[cfg(test)]

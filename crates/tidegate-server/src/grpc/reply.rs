@@ -76,7 +76,7 @@ pub(super) fn too_much() -> Response<GrpcReply> {
 }
 
 pub(super) fn too_much_kept() -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
+    RefusalKind::TooMuchUnread.because(TOO_MUCH)
 }
 
 impl From<RequestRefusal> for Status {

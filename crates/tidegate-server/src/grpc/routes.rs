@@ -88,7 +88,7 @@ impl Routes {
             Some(service) => service.answer(request, kept).await,
             None => {
                 let expected = format!("nothing is at {path}: expected {SHOULD_RATE_LIMIT}");
-                reply::failed(RequestRefusal::new(RefusalKind::NotFound, expected))
+                reply::failed(RefusalKind::NotFound.because(expected))
             }
         }
     }
@@ -115,7 +115,7 @@ impl Routes {
             "expected the metadata `authorization: Bearer TOKEN` with a token of this server";
         secret
             .admits(said.and_then(bearer))
-            .ok_or_else(|| RequestRefusal::new(RefusalKind::Unauthorized, expected))
+            .ok_or_else(|| RefusalKind::Unauthorized.because(expected))
     }
 }
 

@@ -68,7 +68,7 @@ mod tests {
             (RefusalKind::Unavailable, Code::Unavailable, false),
             (RefusalKind::Unauthorized, Code::Unauthenticated, false),
         ] {
-            let why = RequestRefusal::new(kind, "because of this");
+            let why = kind.because("because of this");
             let error = refusal(BadRequest::Error, why.clone()).unwrap_err();
             let status = Status::from(error);
             assert_eq!((status.code(), status.message()), (code, "because of this"));

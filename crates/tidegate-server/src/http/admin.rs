@@ -29,7 +29,7 @@ pub(super) async fn reset(asked: AdmittedRequest<'_>) -> Result<HttpResponse, Re
     if question.names_a_cost() {
         let detail = "`cost` means nothing to a reset, which forgets all that was used: remove it, \
                       or POST to /v1/refund to give so many units back";
-        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RefusalKind::InvalidBody.because(detail));
     }
     let reset = question.ask(async |request: &Request<'_>| {
         // Peeked before the reset, for the names of the rules in the answer.
@@ -65,7 +65,7 @@ fn read<'b>(body: &'b [u8], what: &str) -> Result<HttpQuestion<'b>, RequestRefus
         let detail = format!(
             "`request_id` means nothing to {what}, which is done each time it is asked: expected none"
         );
-        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RefusalKind::InvalidBody.because(detail));
     }
     Ok(question)
 }

@@ -255,5 +255,5 @@ fn field(name: &'static str) -> Result<HeaderName, RequestRefusal> {
 }
 
 fn unwritable(error: &dyn std::fmt::Display) -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::Internal, format!("the answer cannot be written: {error}"))
+    RefusalKind::Internal.because(format!("the answer cannot be written: {error}"))
 }

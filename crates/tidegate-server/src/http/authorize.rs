@@ -38,7 +38,7 @@ fn refused(field: Option<&[u8]>) -> RequestRefusal {
     };
     let detail =
         format!("{why}: expected `authorization: Bearer TOKEN`, with a token of the server");
-    RequestRefusal::new(RefusalKind::Unauthorized, detail).with(WWW_AUTHENTICATE, CHALLENGE)
+    RefusalKind::Unauthorized.because(detail).with(WWW_AUTHENTICATE, CHALLENGE)
 }
 
 /// The operator that asks at the admin listener.
@@ -68,7 +68,7 @@ pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> RequestRefu
         role.name(),
         who.role.name()
     );
-    RequestRefusal::new(RefusalKind::RoleForbidden, detail)
+    RefusalKind::RoleForbidden.because(detail)
 }
 
 #[cfg(test)]

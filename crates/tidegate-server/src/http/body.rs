@@ -177,7 +177,7 @@ pub(super) fn check_declared(request: &HttpRequest) -> Result<(), RequestRefusal
     }
     let detail = "content-type is missing: expected application/json; send the header field \
                   `content-type: application/json` (curl: -H 'content-type: application/json')";
-    Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail))
+    Err(RefusalKind::UnsupportedMediaType.because(detail))
 }
 
 /// A missing type counts as JSON; a given one must be JSON.
@@ -191,17 +191,17 @@ fn check_type(headers: &HeaderMap) -> Result<(), RequestRefusal> {
         "content-type is {given:?}: expected application/json; send the header field \
          `content-type: application/json` (curl: -H 'content-type: application/json')"
     );
-    Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail))
+    Err(RefusalKind::UnsupportedMediaType.because(detail))
 }
 
 fn too_large(bounds: Bounds) -> RequestRefusal {
     let detail = format!("expected at most {} bytes", bounds.body_bytes);
-    RequestRefusal::new(RefusalKind::BodyTooLarge, detail)
+    RefusalKind::BodyTooLarge.because(detail)
 }
 
 fn too_slow(bounds: Bounds) -> RequestRefusal {
     let detail = format!("expected all of it within {} ms", bounds.body.as_millis());
-    RequestRefusal::new(RefusalKind::BodyTimeout, detail)
+    RefusalKind::BodyTimeout.because(detail)
 }
 
 fn broken_off(error: &hyper::Error) -> RequestRefusal {
@@ -210,7 +210,7 @@ fn broken_off(error: &hyper::Error) -> RequestRefusal {
         "the body broke off: {why}; expected as many bytes as content-length says, or (with \
          transfer-encoding: chunked) chunks that each follow their size in hexadecimal digits"
     );
-    RequestRefusal::new(RefusalKind::BrokenBody, detail)
+    RefusalKind::BrokenBody.because(detail)
 }
 
 /// The innermost cause, which is more precise than the causes around it.

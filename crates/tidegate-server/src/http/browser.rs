@@ -25,7 +25,7 @@ pub(super) fn check_origin(has_token: bool, request: &HttpRequest) -> Result<(),
                 "a web page of {origin:?} asks: expected no header field `origin`, or the origin of this \
                  listener; a server with a token (--token-file) does not mind"
             );
-            return Err(RequestRefusal::new(RefusalKind::Forbidden, detail));
+            return Err(RefusalKind::Forbidden.because(detail));
         }
     }
     Ok(())
@@ -40,7 +40,7 @@ pub(super) fn check_host(has_token: bool, request: &HttpRequest) -> Result<(), R
                 "the host is {host:?}: expected an IP address or localhost where no token is asked for; \
                  ask at the address, or give the listener a token (--admin-token-file)"
             );
-            Err(RequestRefusal::new(RefusalKind::Forbidden, detail))
+            Err(RefusalKind::Forbidden.because(detail))
         }
     }
 }

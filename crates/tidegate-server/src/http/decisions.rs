@@ -31,7 +31,7 @@ pub(super) async fn decisions(asked: AdmittedRequest<'_>) -> Result<HttpResponse
         .limiters
         .tail()
         .watch(filter, per_second)
-        .map_err(|error| RequestRefusal::new(RefusalKind::Internal, error.to_string()))?;
+        .map_err(|error| RefusalKind::Internal.because(error.to_string()))?;
     app.streams.open(asked.role(), &app.limiters, async move |sink| {
         let mut lines = Vec::new();
         // Without a line the channel is closed, and without a number the client is gone.

@@ -134,7 +134,7 @@ impl Streams {
                 "{most} streams of events are open, as many as may be: close one, or read GET /v1/stats \
                  from time to time"
             );
-            return Err(RequestRefusal::new(RefusalKind::TooManyStreams, detail));
+            return Err(RefusalKind::TooManyStreams.because(detail));
         }
         // From here on a drop gives the place back, also if the future is never polled.
         let open = OpenStream(self.clone());

@@ -16,7 +16,7 @@ pub(super) fn is_clear(request: &HttpRequest) -> Result<(), RequestRefusal> {
     // The buffer of a connection over HTTP/1.1 has held its head already.
     if request.version() == Version::HTTP_2 && bytes_over_http_2(request) > HEAD_BYTES as usize {
         let detail = format!("the head is too large: expected at most {HEAD_BYTES} bytes");
-        return Err(RequestRefusal::new(RefusalKind::HeadTooLarge, detail));
+        return Err(RefusalKind::HeadTooLarge.because(detail));
     }
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -51,7 +51,7 @@ fn bytes_over_http_2(request: &HttpRequest) -> usize {
 fn unknown_coding() -> RequestRefusal {
     let detail = "the body is in a transfer coding that is not known here: expected `transfer-encoding: chunked`, \
                   or none and a content-length";
-    RequestRefusal::new(RefusalKind::UnknownCoding, detail)
+    RefusalKind::UnknownCoding.because(detail)
 }
 
 /// A name or an address, perhaps with a port; it may be empty.
@@ -64,5 +64,5 @@ fn is_host(host: &HeaderValue) -> bool {
 fn no_host(what: &str) -> RequestRefusal {
     let detail =
         format!("{what}: expected one `host` with the name or address that is asked, and its port");
-    RequestRefusal::new(RefusalKind::InvalidRequest, detail)
+    RefusalKind::InvalidRequest.because(detail)
 }

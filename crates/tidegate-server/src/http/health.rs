@@ -66,7 +66,7 @@ pub(super) async fn health(app: &App) -> Result<HttpResponse, RequestRefusal> {
 
 fn unwell(why: &str) -> RequestRefusal {
     tracing::error!(why, "not healthy");
-    RequestRefusal::new(RefusalKind::Unavailable, why)
+    RefusalKind::Unavailable.because(why)
 }
 
 #[cfg(test)]
@@ -97,10 +97,7 @@ mod tests {
         let app = app(Duration::from_millis(30));
         let _hanging = app.probe.hang();
         let problem = health(&app).await.unwrap_err();
-        assert_eq!(
-            problem,
-            RequestRefusal::new(RefusalKind::Unavailable, "a decision did not come in time")
-        );
+        assert_eq!(problem, RefusalKind::Unavailable.because("a decision did not come in time"));
     }
 
     #[tokio::test]
@@ -109,7 +106,7 @@ mod tests {
         let hanging = app.probe.hang();
         let ends = async move { hanging.send_replace(Some(false)) };
         let (one, other, _) = tokio::join!(health(&app), health(&app), ends);
-        let found = RequestRefusal::new(RefusalKind::Unavailable, "a cost of 0 was not allowed");
+        let found = RefusalKind::Unavailable.because("a cost of 0 was not allowed");
         assert_eq!((one.unwrap_err(), other.unwrap_err()), (found.clone(), found));
         assert!(health(&app).await.is_ok(), "the next request checks again");
     }

@@ -30,10 +30,7 @@ pub(super) async fn metrics(asked: AdmittedRequest<'_>) -> Result<HttpResponse, 
 
 fn written(limiters: Arc<Limiters>, format: MetricsFormat) -> Result<HttpResponse, RequestRefusal> {
     let text = text_of(limiters).map_err(|error| {
-        RequestRefusal::new(
-            RefusalKind::Internal,
-            format!("the metrics cannot be written: {error}"),
-        )
+        RefusalKind::Internal.because(format!("the metrics cannot be written: {error}"))
     })?;
     let text = match format {
         MetricsFormat::OpenMetrics => text,

@@ -42,7 +42,7 @@ pub(super) async fn document(
     }
     // Made once: it takes some milliseconds, and a client may ask as often as it likes.
     let document = described(rows, client).ok_or_else(|| {
-        RequestRefusal::new(RefusalKind::Internal, "the description of the paths is not complete")
+        RefusalKind::Internal.because("the description of the paths is not complete")
     })?;
     let text = Bytes::from(printable::json(&document.to_string()).into_owned());
     made.push((client, text.clone()));
@@ -211,7 +211,7 @@ mod tests {
         texts.insert("405", document["info"]["description"].as_str().unwrap().to_owned());
         texts.insert("404", texts["404"].clone() + &texts["405"]);
         for kind in RefusalKind::value_variants() {
-            let document = RequestRefusal::new(*kind, "").document();
+            let document = kind.because("").document();
             let problem: Value = serde_json::from_slice(&document).unwrap();
             let (_, name) = problem["type"].as_str().unwrap().rsplit_once(':').unwrap();
             let text = &texts[problem["status"].to_string().as_str()];

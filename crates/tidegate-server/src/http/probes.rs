@@ -41,22 +41,20 @@ impl Probes {
         let path = request.uri().path();
         if !matches!(path, LIVE | READY) {
             let detail = format!("nothing is at {path}: expected {LIVE} or {READY}");
-            return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
+            return Err(RefusalKind::NotFound.because(detail));
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let detail = format!("{path} does not take {}: expected GET or HEAD", request.method());
-            let problem = RequestRefusal::new(RefusalKind::MethodNotAllowed, detail);
+            let problem = RefusalKind::MethodNotAllowed.because(detail);
             return Err(problem.with(ALLOW, HeaderValue::from_static("GET,HEAD")));
         }
         match (self.0.probe.is_answered().await, path) {
             // A wrong decision is no reason to restart: only readiness fails by it.
             (Some(true), _) | (Some(false), LIVE) => Ok(well()),
             (Some(false), _) => {
-                Err(RequestRefusal::new(RefusalKind::Unavailable, "the check of a decision failed"))
+                Err(RefusalKind::Unavailable.because("the check of a decision failed"))
             }
-            (None, _) => {
-                Err(RequestRefusal::new(RefusalKind::Unavailable, "no decision came in time"))
-            }
+            (None, _) => Err(RefusalKind::Unavailable.because("no decision came in time")),
         }
     }
 }

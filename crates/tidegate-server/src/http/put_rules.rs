@@ -58,10 +58,8 @@ pub(super) async fn put(asked: AdmittedRequest<'_>) -> Result<HttpResponse, Requ
     // A change that is in force is never answered as failed, for want of room.
     held.iter().try_for_each(|held| held.keep_answer(MOST_ANSWERED))?;
     let text = String::from_utf8(bytes.to_vec()).map_err(|_| {
-        RequestRefusal::new(
-            RefusalKind::InvalidBody,
-            "the body is not UTF-8: expected the TOML of a configuration",
-        )
+        RefusalKind::InvalidBody
+            .because("the body is not UTF-8: expected the TOML of a configuration")
     })?;
     let is_one_line = !text.trim_end().contains('\n');
     let proposal = Proposal { text, expected, is_dry_run, who: who.to_string() };
@@ -110,7 +108,7 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, RequestRefusal> {
     if !who.is_known_operator() {
         let detail = "a configuration is taken from this machine alone where neither a token nor a \
                       certificate is asked for: see --admin-token-file and --tls-client-ca";
-        return Err(RequestRefusal::new(RefusalKind::Forbidden, detail));
+        return Err(RefusalKind::Forbidden.because(detail));
     }
     let is_dry_run = match request.uri().query() {
         None => false,
@@ -118,7 +116,7 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, RequestRefusal> {
         Some("dry_run=0" | "dry_run=false") => false,
         Some(other) => {
             let detail = format!("the query is {other:?}: expected none, or dry_run=1");
-            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RefusalKind::InvalidQuery.because(detail));
         }
     };
     let given = request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
@@ -127,7 +125,7 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, RequestRefusal> {
     if !given.eq_ignore_ascii_case(b"application/toml") {
         let detail = "expected the header field `content-type: application/toml` (curl: -H \
                       'content-type: application/toml' --data-binary @rules.toml)";
-        return Err(RequestRefusal::new(RefusalKind::UnsupportedMediaType, detail));
+        return Err(RefusalKind::UnsupportedMediaType.because(detail));
     }
     Ok(is_dry_run)
 }
@@ -135,9 +133,7 @@ fn check(who: &Changer, request: &HttpRequest) -> Result<bool, RequestRefusal> {
 /// The problem of a configuration that was refused.
 fn problem(refused: PutRefused) -> RequestRefusal {
     match refused {
-        PutRefused::Unconditional => RequestRefusal::new(
-            RefusalKind::PreconditionRequired,
-            "the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
+        PutRefused::Unconditional => RefusalKind::PreconditionRequired.because("the header field `if-match` is missing: expected the `etag` of GET /v1/rules, so that the \
              change of another operator is not overwritten",
         ),
         PutRefused::Stale { etag, is_unquoted } => {
@@ -148,17 +144,17 @@ fn problem(refused: PutRefused) -> RequestRefusal {
                     "the configuration in force has the `etag` {etag}, whose quotes belong to it: read GET /v1/rules again"
                 )
             };
-            let problem = RequestRefusal::new(RefusalKind::PreconditionFailed, detail);
+            let problem = RefusalKind::PreconditionFailed.because(detail);
             // The tag in force goes with the refusal, so that its client can compare and ask again.
             match HeaderValue::from_str(&etag) {
                 Ok(etag) => problem.with(ETAG, etag),
                 Err(_) => problem,
             }
         }
-        PutRefused::Conflict(why) => RequestRefusal::new(RefusalKind::Conflict, why),
+        PutRefused::Conflict(why) => RefusalKind::Conflict.because(why),
         PutRefused::Wrong(Wrong::Text(errors)) => RequestRefusal::of_configuration(&errors),
         PutRefused::Wrong(wrong) => {
-            RequestRefusal::new(RefusalKind::InvalidRules, wrong.to_string())
+            RefusalKind::InvalidRules.because(wrong.to_string())
         }
     }
 }

@@ -21,11 +21,11 @@ pub(super) fn parse<'q>(
     for (name, value) in form_urlencoded::parse(query.unwrap_or_default().as_bytes()) {
         if !names.contains(&&*name) {
             let detail = format!("the query has \"{name}\": expected {expected}");
-            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RefusalKind::InvalidQuery.because(detail));
         }
         if let Some((name, _)) = found.get_key_value(&name) {
             let detail = format!("the query has \"{name}\" twice: expected it once");
-            return Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail));
+            return Err(RefusalKind::InvalidQuery.because(detail));
         }
         found.insert(name, value);
     }
@@ -51,7 +51,7 @@ pub(super) fn number(
 /// The problem of a value.
 pub(super) fn wrong(name: &str, value: &str, expected: &str) -> RequestRefusal {
     let detail = format!("`{name}` of the query is \"{value}\": expected {expected}");
-    RequestRefusal::new(RefusalKind::InvalidQuery, detail)
+    RefusalKind::InvalidQuery.because(detail)
 }
 
 /// Refuses a name that no rule in force has.
@@ -61,7 +61,7 @@ pub(super) fn check_rule(limiters: &Limiters, name: Option<&str>) -> Result<(), 
         return Ok(());
     }
     let detail = format!("no rule in force is named \"{name}\": GET /v1/rules lists them");
-    Err(RequestRefusal::new(RefusalKind::InvalidQuery, detail))
+    Err(RefusalKind::InvalidQuery.because(detail))
 }
 
 #[cfg(test)]

@@ -213,7 +213,7 @@ impl<'b> HttpQuestion<'b> {
             return Ok(());
         }
         let detail = format!("`max_wait_ms` means nothing to {what}: remove it");
-        Err(RequestRefusal::new(RefusalKind::InvalidBody, detail))
+        Err(RefusalKind::InvalidBody.because(detail))
     }
 
     pub(super) const fn names_an_id(&self) -> bool {
@@ -278,7 +278,7 @@ fn check_number(descriptors: usize) -> Result<(), String> {
 }
 
 fn mistaken(what: impl fmt::Display) -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::InvalidBody, format!("{what}: expected such as {EXAMPLE}"))
+    RefusalKind::InvalidBody.because(format!("{what}: expected such as {EXAMPLE}"))
 }
 
 /// The text of `error` has the position.

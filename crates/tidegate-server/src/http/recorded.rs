@@ -33,13 +33,13 @@ pub(super) async fn recorded(asked: AdmittedRequest<'_>) -> Result<HttpResponse,
     let Some(recorder) = app.limiters.recorder() else {
         let detail = "nothing is recorded here, because `record` of `[server]` is \"off\": expected a time such \
                       as \"10m\"";
-        return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
+        return Err(RefusalKind::NotFound.because(detail));
     };
     // One client at a time: a client that reads slowly keeps blocks which the recorder has dropped.
     let permit = timeout(FOR_ANOTHER, Arc::clone(&app.recording).acquire_owned()).await;
     let Ok(Ok(permit)) = permit else {
         let detail = "another client reads the recorded requests: come back when it has them";
-        return Err(RequestRefusal::new(RefusalKind::TooManyStreams, detail));
+        return Err(RefusalKind::TooManyStreams.because(detail));
     };
     let blocks = recorder.lines();
     // The blocks are fixed now: later requests are not sent, so the length is known.

@@ -71,7 +71,7 @@ pub(super) async fn report(asked: AdmittedRequest<'_>) -> Result<HttpResponse, R
         .map_err(|error| RequestRefusal::of_json(format!("not a report: {error}"), &error))?;
     let reports = written.into_iter().enumerate().map(|(number, one)| {
         one.check().map_err(|why| {
-            RequestRefusal::new(RefusalKind::InvalidBody, format!("report {}: {why}", number + 1))
+            RefusalKind::InvalidBody.because(format!("report {}: {why}", number + 1))
         })
     });
     let reports = reports.collect::<Result<Vec<_>, _>>()?;
@@ -83,7 +83,7 @@ pub(super) async fn report(asked: AdmittedRequest<'_>) -> Result<HttpResponse, R
                 RefusalKind::TooManyResources
             }
         };
-        RequestRefusal::new(kind, why.to_string())
+        kind.because(why.to_string())
     })?;
     answer::json(&ReportedJson { reported })
 }

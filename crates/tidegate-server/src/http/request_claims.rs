@@ -197,5 +197,5 @@ impl RequestClaims {
 }
 
 pub(super) fn too_much() -> RequestRefusal {
-    RequestRefusal::new(RefusalKind::TooMuchUnread, TOO_MUCH)
+    RefusalKind::TooMuchUnread.because(TOO_MUCH)
 }

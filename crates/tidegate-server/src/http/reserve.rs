@@ -82,7 +82,7 @@ pub(super) async fn settle(asked: AdmittedRequest<'_>) -> Result<HttpResponse, R
     };
     if let Some(units) = actual.iter().find(|units| **units > MAX_COST) {
         let detail = format!("`actual` is {units}: expected a whole number from 0 to {MAX_COST}");
-        return Err(RequestRefusal::new(RefusalKind::InvalidBody, detail));
+        return Err(RefusalKind::InvalidBody.because(detail));
     }
     let settled = app.decider.settle(&by, &reservation, &actual, |settlement| match settlement {
         SettleAnswer::Settled(settled) => answer::settled(settled, &actual, is_one),

@@ -304,7 +304,7 @@ fn wrong_method(request: &HttpRequest, rows: &[&Row]) -> RequestRefusal {
         request.method(),
         names.join(" or ")
     );
-    let problem = RequestRefusal::new(RefusalKind::MethodNotAllowed, detail);
+    let problem = RefusalKind::MethodNotAllowed.because(detail);
     match HeaderValue::from_str(&names.join(",")) {
         Ok(allowed) => problem.with(ALLOW, allowed),
         Err(_) => problem,
@@ -319,7 +319,7 @@ fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> Reques
     // Rows of one path are next to each other in the table.
     here.dedup();
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
-    RequestRefusal::new(RefusalKind::NotFound, detail)
+    RefusalKind::NotFound.because(detail)
 }
 
 #[cfg(test)]

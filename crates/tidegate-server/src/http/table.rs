@@ -135,8 +135,5 @@ impl Row {
 /// The problem of a path that only the other listener answers.
 pub(super) fn at_other_listener(request: &HttpRequest, listener: &str) -> RequestRefusal {
     let path = request.uri().path();
-    RequestRefusal::new(
-        RefusalKind::NotFound,
-        format!("{path} is answered on {listener}, at its own port"),
-    )
+    RefusalKind::NotFound.because(format!("{path} is answered on {listener}, at its own port"))
 }

@@ -40,7 +40,7 @@ pub(super) async fn top(asked: AdmittedRequest<'_>) -> Result<HttpResponse, Requ
     let Some(keys) = limiters.top_keys() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
-        return Err(RequestRefusal::new(RefusalKind::NotFound, detail));
+        return Err(RefusalKind::NotFound.because(detail));
     };
     query::check_rule(limiters, rule.as_deref())?;
     let (since, keys) =

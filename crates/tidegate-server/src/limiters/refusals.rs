@@ -27,8 +27,8 @@ impl From<Unreserved> for RequestRefusal {
     fn from(why: Unreserved) -> Self {
         let detail = why.to_string();
         match why {
-            Unreserved::Full => Self::new(RefusalKind::TooManyReservations, detail).repeatable(),
-            Unreserved::TooLong { .. } => Self::new(RefusalKind::InvalidBody, detail),
+            Unreserved::Full => RefusalKind::TooManyReservations.because(detail).repeatable(),
+            Unreserved::TooLong { .. } => RefusalKind::InvalidBody.because(detail),
             Unreserved::Unrecorded(_) => Self::unavailable(detail).repeatable(),
         }
     }
@@ -39,14 +39,12 @@ impl From<Unsettled> for RequestRefusal {
     fn from(why: Unsettled) -> Self {
         let detail = why.to_string();
         match why {
-            Unsettled::NoId | Unsettled::Costs { .. } => {
-                Self::new(RefusalKind::InvalidBody, detail)
-            }
-            Unsettled::Unknown => Self::new(RefusalKind::UnknownReservation, detail),
+            Unsettled::NoId | Unsettled::Costs { .. } => RefusalKind::InvalidBody.because(detail),
+            Unsettled::Unknown => RefusalKind::UnknownReservation.because(detail),
             Unsettled::Otherwise { .. } | Unsettled::Elsewhere => {
-                Self::new(RefusalKind::SettledOtherwise, detail)
+                RefusalKind::SettledOtherwise.because(detail)
             }
-            Unsettled::Full => Self::new(RefusalKind::TooManyReservations, detail).repeatable(),
+            Unsettled::Full => RefusalKind::TooManyReservations.because(detail).repeatable(),
             Unsettled::Undone(_) | Unsettled::Unrenewed(_) | Unsettled::Pending(_) => {
                 Self::unavailable(detail).repeatable()
             }

@@ -119,7 +119,7 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
 
 /// A question that is written well and cannot be asked.
 pub(super) fn invalid(detail: impl Into<String>) -> QuestionMistake {
-    QuestionMistake::Invalid(RequestRefusal::new(RefusalKind::InvalidQuestion, detail))
+    QuestionMistake::Invalid(RefusalKind::InvalidQuestion.because(detail))
 }
 
 fn text<'a>(args: &Args<'a>, number: usize) -> Result<&'a str, QuestionMistake> {

@@ -40,7 +40,7 @@ pub(super) async fn reset(
     if question.names_a_cost() {
         let detail = "COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
                       to give so many units back";
-        return Err(RequestRefusal::new(RefusalKind::InvalidQuestion, detail));
+        return Err(RefusalKind::InvalidQuestion.because(detail));
     }
     let descriptors = [question.descriptor()];
     let limiters = decider.reset(by, &question.request(&descriptors), None).await?;
@@ -59,7 +59,7 @@ fn read<'a, 'e>(
     if question.names_an_id() {
         let detail =
             format!("ID means nothing to {what}, which is done each time it is asked: remove it");
-        return Err(RequestRefusal::new(RefusalKind::InvalidQuestion, detail));
+        return Err(RefusalKind::InvalidQuestion.because(detail));
     }
     Ok(question)
 }

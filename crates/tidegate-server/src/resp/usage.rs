@@ -9,7 +9,7 @@ use crate::refusal::{RefusalKind, RequestRefusal};
 
 /// The error of a command with too many or too few words.
 pub(super) fn wrong_number(command: &str, reply: &mut RespReply<'_>) {
-    reply.refuse(&RequestRefusal::new(RefusalKind::InvalidQuestion, wrong_words(command)));
+    reply.refuse(&RefusalKind::InvalidQuestion.because(wrong_words(command)));
 }
 
 fn wrong_words(command: &str) -> String {
@@ -33,7 +33,7 @@ impl QuestionMistake {
     pub(super) fn refusal(self, command: &str) -> RequestRefusal {
         match self {
             Self::Arity | Self::NoText => {
-                RequestRefusal::new(RefusalKind::InvalidQuestion, wrong_words(command))
+                RefusalKind::InvalidQuestion.because(wrong_words(command))
             }
             Self::Invalid(why) => why,
         }
