@@ -5,7 +5,6 @@ mod misunderstood;
 mod random;
 
 use std::path::Path;
-use std::process::Output;
 
 use hyper::Method;
 use hyper::http::uri::PathAndQuery;
@@ -230,11 +229,6 @@ fn each_row_of_the_page_names_a_test() {
     }
 }
 
-fn printed(output: Output) -> String {
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 #[tokio::test]
 async fn an_operator_names_a_key_of_bytes_everywhere() {
     let rules = format!("{RULES}[[rule.override]]\nmatch = {{ user = '\\xfe' }}\nlimit = 1\n");
@@ -251,17 +245,16 @@ async fn an_operator_names_a_key_of_bytes_everywhere() {
     let peek = |user: &str| {
         let user = format!("user={user}");
         let arguments = ["peek", &user, "--domain", "edge", "--url", &url, "--format", "json"];
-        let answer: Value = serde_json::from_str(&printed(run(&arguments))).unwrap();
-        answer["remaining"].as_u64().unwrap()
+        run(&arguments).object()["remaining"].as_u64().unwrap()
     };
     assert_eq!((peek(r"j\xfcrgen"), peek("jürgen"), peek(r"j\x5cxfcrgen")), (0, 3, 3));
     // One of 16 is counted.
     for _ in 0..32 {
         assert!(!over_grpc(&channel, b"j\xfcrgen").await);
     }
-    let top = printed(run(&["top", "--admin", &admin]));
+    let top = run(&["top", "--admin", &admin]).printed();
     assert!(top.contains(r"user=j\xfcrgen"), "{top}");
-    printed(run(&["reset", r"user=j\xfcrgen", "--domain", "edge", "--admin", &admin, "--yes"]));
+    run(&["reset", r"user=j\xfcrgen", "--domain", "edge", "--admin", &admin, "--yes"]).printed();
     assert_eq!(peek(r"j\xfcrgen"), 3);
     assert!(over_grpc(&channel, b"j\xfcrgen").await);
     // The server accepts the text of its own answers.

@@ -2,44 +2,31 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use crate::client::Client;
-use crate::process::{BINARY, Server, check, config, run};
+use crate::process::{BINARY, Ended, Server, check, config, run};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1s\"\n";
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
-
-fn code(output: &Output) -> Option<i32> {
-    output.status.code()
-}
 
 #[test]
 fn a_sound_configuration_is_exit_code_0() {
     let file = config(RULE);
     let output = check(file.path());
-    assert_eq!(code(&output), Some(0));
-    let expected = format!("{}: 1 rule, no mistakes\n", file.path().display());
-    assert_eq!((text(&output.stdout), text(&output.stderr)), (expected, String::new()));
+    assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
+    assert_eq!(output.out, format!("{}: 1 rule, no mistakes\n", file.path().display()));
 }
 
 #[test]
 fn every_mistake_is_reported_and_the_exit_code_is_2() {
     let file = config(&format!("{RULE}limt = 3\n\n[[rule]]\nname = \"BAD\"\nalgorithm = \"x\"\n"));
-    let output = check(file.path());
-    assert_eq!(code(&output), Some(2));
-    assert_eq!(text(&output.stdout), "");
-    let said = text(&output.stderr);
+    let said = check(file.path()).refused(2);
     for expected in [":6:1: unknown field `limt`: did you mean `limit`?", ":10:13:"] {
         let expected = format!("{}{expected}", file.path().display());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
-    let served = run(&["serve", "--config", file.path().to_str().unwrap()]);
-    assert_eq!((code(&served), text(&served.stderr)), (Some(2), said));
+    assert_eq!(run(&["serve", "--config", file.path().to_str().unwrap()]).refused(2), said);
 }
 
 #[test]
@@ -48,11 +35,9 @@ fn a_setting_without_effect_is_a_warning_and_the_exit_code_is_0() {
     let expected =
         "`on_store_error = \"closed\"` of the rule `r` has no effect, because there is no store";
     let output = check(file.path());
-    assert_eq!(code(&output), Some(0));
     let warning = format!("{}: warning: {expected}", file.path().display());
-    assert!(text(&output.stderr).starts_with(&warning), "{output:?}");
-    let json = run(&["check", "--format", "json", file.path().to_str().unwrap()]);
-    let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert!(output.code == Some(0) && output.err.starts_with(&warning), "{output:?}");
+    let json = run(&["check", "--format", "json", file.path().to_str().unwrap()]).object();
     assert_eq!((&json["is_sound"], &json["rules"]), (&true.into(), &1.into()));
     assert!(json["warnings"][0].as_str().unwrap().starts_with(expected), "{json}");
     let mut server = Server::with_rules(&format!("{RULE}on_store_error = \"closed\"\n"));
@@ -60,51 +45,63 @@ fn a_setting_without_effect_is_a_warning_and_the_exit_code_is_0() {
     assert!(logged.contains("WARN") && logged.contains(expected), "{logged}");
 }
 
+/// Each line is a command, which prints nothing, and parts of its message.
 #[test]
-fn a_missing_file_is_exit_code_2() {
-    let output = run(&["check", "/nowhere/rules.toml"]);
-    assert_eq!(code(&output), Some(2));
-    assert!(text(&output.stderr).contains("/nowhere/rules.toml: no such file"));
-}
-
-#[test]
-fn wrong_usage_is_exit_code_2_and_help_is_0() {
-    for args in
-        [&[][..], &["sreve"], &["serve", "--http", "8080"], &["serve", "--prot", "1"], &["check"]]
-    {
-        let output = run(args);
-        assert_eq!(code(&output), Some(2), "{args:?}");
-        assert!(text(&output.stderr).contains("--help"), "{args:?}");
-    }
-    for args in [&["--help"][..], &["serve", "--help"], &["check", "--help"]] {
-        let output = run(args);
-        assert_eq!(code(&output), Some(0), "{args:?}");
-        assert!(text(&output.stdout).contains("Example"), "{args:?}");
-    }
-    let version = text(&run(&["--version"]).stdout);
-    assert_eq!(version, format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
-}
-
-#[test]
-fn words_in_another_form_are_answered_with_the_form_that_was_meant() {
-    for (args, expected) in [
-        (&["serve", "plan.toml"][..], "expected `--config plan.toml`"),
-        (&["serve", "--verbose"], "expected `--log-level debug`"),
-        (&["check"], "`--config FILE` or TIDEGATE_CONFIG"),
+fn wrong_usage_is_exit_code_2_and_a_message_that_says_what_was_expected() {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (line, expected) in [
+        ("", "--help"),
+        ("sreve", "--help"),
+        ("serve --http 8080", "--help"),
+        ("serve --prot 1", "--help"),
+        ("check", "--help|`--config FILE` or TIDEGATE_CONFIG"),
+        ("check /nowhere/rules.toml", "/nowhere/rules.toml: no such file"),
+        ("serve plan.toml", "expected `--config plan.toml`"),
+        ("serve --verbose", "expected `--log-level debug`"),
+        ("serve --http off --grpc off --resp off", "leave one of them on"),
+        ("serve --max-connections 0", "--max-connections|from 1 to 1000000"),
+        ("serve --max-connections many", "--max-connections|from 1 to 1000000"),
+        ("serve --threads -1", "--threads|from 1 to 1024"),
+        ("serve --grpc-threads 2000", "--grpc-threads|from 1 to 1024"),
+        ("serve --drain 1h", "--drain|from \"100ms\" to \"10m\""),
+        ("serve --drain 8", "--drain|expected"),
     ] {
-        let output = run(args);
-        assert_eq!(code(&output), Some(2), "{args:?}");
-        assert!(text(&output.stderr).contains(expected), "{output:?}");
+        lines.push((line.to_owned(), expected.split('|').map(str::to_owned).collect()));
     }
-    let mut command = std::process::Command::new(crate::process::BINARY);
-    let output = command.arg("serve").env("TIDEGATE_MAX_CONNECTIONS", "1k").output().unwrap();
+    for option in ["--http", "--grpc", "--resp", "--admin"] {
+        let expected = ["'localhost:8088'", option, "names are not looked up", "127.0.0.1:8088"];
+        lines.push((format!("serve {option} localhost:8088"), expected.map(str::to_owned).into()));
+    }
+    for (one, other) in
+        [("--http", "--admin"), ("--http", "--grpc"), ("--http", "--resp"), ("--grpc", "--admin")]
+    {
+        let both = format!("{one} and {other} are both 127.0.0.1:8088");
+        let expected = vec![both, format!("such as {other} 127.0.0.1:0")];
+        lines.push((format!("serve {one} 127.0.0.1:8088 {other} 127.0.0.1:8088"), expected));
+    }
+    for (line, expected) in lines {
+        let said = run(&line.split_whitespace().collect::<Vec<_>>()).refused(2);
+        for part in expected {
+            assert!(said.contains(&part), "{line}: {part} is not in {said}");
+        }
+    }
+    let mut command = Command::new(BINARY);
+    let said = Ended::of(command.arg("serve").env("TIDEGATE_MAX_CONNECTIONS", "1k")).refused(2);
     let expected =
         "TIDEGATE_MAX_CONNECTIONS: it is \"1k\": expected a whole number from 1 to 1000000";
-    assert!(text(&output.stderr).contains(expected), "{output:?}");
+    assert!(said.contains(expected), "{said}");
 }
 
 #[test]
-fn an_address_in_use_is_reported_with_its_option_and_exit_code_1() {
+fn help_and_the_version_are_exit_code_0() {
+    for args in [&["--help"][..], &["serve", "--help"], &["check", "--help"]] {
+        assert!(run(args).printed().contains("Example"), "{args:?}");
+    }
+    assert_eq!(run(&["--version"]).printed(), format!("tidegate {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
+fn an_address_that_cannot_be_bound_is_reported_with_its_option_and_exit_code_1() {
     let server = Server::with_example();
     let listeners = [
         ("--http", server.http),
@@ -119,38 +116,14 @@ fn an_address_in_use_is_reported_with_its_option_and_exit_code_1() {
         });
         let args = args.concat();
         let args: Vec<_> = ["serve"].into_iter().chain(args.iter().map(String::as_str)).collect();
-        let output = run(&args);
-        assert_eq!(code(&output), Some(1));
-        assert_eq!(text(&output.stdout), "", "nothing is promised");
-        let said = text(&output.stderr);
+        let said = run(&args).refused(1);
         assert!(said.contains(&format!("cannot listen on {taken} ({option})")), "{said}");
         assert!(said.contains(&format!("choose another address with {option}")), "{said}");
     }
-}
-
-#[test]
-fn an_address_that_is_none_is_reported_with_its_option_and_how_to_write_it() {
-    for option in ["--http", "--grpc", "--resp", "--admin"] {
-        let output = run(&["serve", option, "localhost:8088"]);
-        assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
-        let said = text(&output.stderr);
-        for expected in ["'localhost:8088'", option, "names are not looked up", "127.0.0.1:8088"] {
-            assert!(said.contains(expected), "{expected}: {said}");
-        }
-    }
-}
-
-#[test]
-fn two_listeners_on_one_port_are_an_error_that_names_the_option_to_change() {
-    for (one, other) in
-        [("--http", "--admin"), ("--http", "--grpc"), ("--http", "--resp"), ("--grpc", "--admin")]
-    {
-        let output = run(&["serve", one, "127.0.0.1:8088", other, "127.0.0.1:8088"]);
-        assert_eq!(code(&output), Some(2));
-        let said = text(&output.stderr);
-        assert!(said.contains(&format!("{one} and {other} are both 127.0.0.1:8088")), "{said}");
-        assert!(said.contains(&format!("such as {other} 127.0.0.1:0")), "{said}");
-    }
+    // An address for documentation only, which no machine has.
+    let said = run(&["serve", "--http", "192.0.2.1:8088", "--admin", "127.0.0.1:0"]).refused(1);
+    assert!(said.contains("this machine has no address 192.0.2.1"), "{said}");
+    assert!(said.contains("--http 127.0.0.1:8088"), "{said}");
 }
 
 #[tokio::test]
@@ -160,7 +133,7 @@ async fn a_listener_that_is_off_is_not_there_and_the_others_answer() {
     let mut child = Command::new(BINARY);
     let child = child.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = child.spawn().unwrap();
-    let mut lines = std::io::BufRead::lines(std::io::BufReader::new(child.stdout.take().unwrap()));
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let printed: Vec<_> =
         lines.by_ref().map(Result::unwrap).take_while(|l| !l.contains("curl")).collect();
     for off in ["  grpc   off", "  resp   off", "  admin  off"] {
@@ -175,62 +148,19 @@ async fn a_listener_that_is_off_is_not_there_and_the_others_answer() {
 }
 
 #[test]
-fn a_server_that_nobody_could_ask_is_not_begun() {
-    let output = run(&["serve", "--http", "off", "--grpc", "off", "--resp", "off"]);
-    assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
-    assert!(text(&output.stderr).contains("leave one of them on"));
-}
-
-#[test]
-fn a_bound_that_can_not_be_is_reported_with_those_that_can() {
-    for (option, wrong, expected) in [
-        ("--max-connections", "0", "from 1 to 1000000"),
-        ("--max-connections", "many", "from 1 to 1000000"),
-        ("--threads", "-1", "from 1 to 1024"),
-        ("--grpc-threads", "2000", "from 1 to 1024"),
-        ("--drain", "1h", "from \"100ms\" to \"10m\""),
-        ("--drain", "8", "expected"),
-    ] {
-        let output = run(&["serve", option, wrong]);
-        assert_eq!((code(&output), text(&output.stdout)), (Some(2), String::new()));
-        let said = text(&output.stderr);
-        assert!(said.contains(option) && said.contains(expected), "{said}");
-    }
-}
-
-#[test]
-fn an_address_of_another_machine_is_reported_with_its_option() {
-    // An address for documentation only, which no machine has.
-    let output = run(&["serve", "--http", "192.0.2.1:8088", "--admin", "127.0.0.1:0"]);
-    let said = text(&output.stderr);
-    assert_eq!(code(&output), Some(1), "{said}");
-    assert!(said.contains("this machine has no address 192.0.2.1"), "{said}");
-    assert!(said.contains("--http 127.0.0.1:8088"), "{said}");
-}
-
-#[test]
 fn the_rules_in_force_are_printed_as_a_table() {
     let server = Server::with_example();
-    let row = |name: &str| {
+    for (name, expected) in [
+        ("DOMAIN", "DOMAIN RULE ALGORITHM LIMIT WHEN KEY MODE OPTIONS"),
+        (
+            "transfer-channel ",
+            "pay transfer-channel sliding_log 100 per 1s biz_type=transfer channel enforce 1 override",
+        ),
+        ("demo-per-minute", "default demo-per-minute sliding_window 20 per 1m - key shadow -"),
+    ] {
         let line = server.printed.lines().find(|line| line.contains(name)).unwrap();
-        line.split_whitespace().collect::<Vec<_>>().join(" ")
-    };
-    assert_eq!(row("DOMAIN"), "DOMAIN RULE ALGORITHM LIMIT WHEN KEY MODE OPTIONS");
-    assert_eq!(
-        row("transfer-channel "),
-        "pay transfer-channel sliding_log 100 per 1s biz_type=transfer channel enforce 1 override"
-    );
-    assert_eq!(
-        row("demo-per-minute"),
-        "default demo-per-minute sliding_window 20 per 1m - key shadow -"
-    );
-}
-
-/// Runs the printed command unchanged; returns its output.
-fn pasted(server: &Server) -> String {
-    let output = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
-    assert!(output.status.success(), "{}: {}", server.curl(), text(&output.stderr));
-    text(&output.stdout)
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>().join(" "), expected);
+    }
 }
 
 #[tokio::test]
@@ -245,34 +175,28 @@ async fn the_printed_line_works_as_it_stands() {
         if Command::new("curl").arg("--version").output().is_err() {
             // Without curl the shell still parses the command, and this client sends the request.
             let words = server.curl().replacen("curl", "printf '%s\\n'", 1);
-            let output = Command::new("sh").args(["-c", &words]).output().unwrap();
-            let words = text(&output.stdout);
+            let words = Ended::of(Command::new("sh").args(["-c", &words])).printed();
             let answer = server.client().check(words.lines().last().unwrap()).await;
             assert_eq!(answer.json()["rule"], rule);
             continue;
         }
-        let answer = pasted(&server);
+        let answer = Ended::of(Command::new("sh").args(["-c", server.curl()])).printed();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains(&format!("\"rule\":\"{rule}\"")), "{answer}");
     }
-}
-
-/// The output of the binary if its standard output is not read.
-fn unread(args: &str) -> Output {
-    let line = format!("exec {BINARY} {args}");
-    let mut child = Command::new("sh");
-    let child = child.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    drop(child.stdout.take());
-    child.wait_with_output().unwrap()
 }
 
 #[test]
 fn a_reader_that_goes_away_is_no_panic() {
     let file = config(RULE);
     for args in ["--help".to_owned(), format!("check {}", file.path().display())] {
-        let output = unread(&args);
-        assert_eq!((code(&output), text(&output.stderr)), (Some(0), String::new()), "{args}");
+        let line = format!("exec {BINARY} {args}");
+        let mut child = Command::new("sh");
+        let child = child.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().unwrap();
+        drop(child.stdout.take());
+        let output = Ended::from(child.wait_with_output().unwrap());
+        assert_eq!((output.code, output.err.as_str()), (Some(0), ""), "{args}");
     }
 }
 
@@ -281,9 +205,7 @@ fn a_reader_that_goes_away_is_no_panic() {
 fn a_help_that_can_not_be_written_is_exit_code_1() {
     for args in ["--help", "-h", "--version", "help serve", "serve --help"] {
         let line = format!("exec {BINARY} {args} >/dev/full");
-        let output = Command::new("sh").args(["-c", &line]).output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(code(&output), Some(1), "{args}: {said}");
+        let said = Ended::of(Command::new("sh").args(["-c", &line])).refused(1);
         assert!(said.contains("tidegate: cannot write to standard output"), "{args}: {said}");
     }
 }
@@ -294,8 +216,8 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
     let folder = tempfile::TempDir::new().unwrap();
     let pipe = folder.path().join("pipe.toml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    let (pipe, sound) = (pipe.to_str().unwrap(), config(RULE));
-    let sound = sound.path().to_str().unwrap();
+    let sound = config(RULE);
+    let [pipe, sound] = [&pipe, sound.path()].map(|path| path.to_str().unwrap());
     let begun =
         [&["check", pipe][..], &["diff", sound, pipe], &["replay", "-c", pipe, "--trace", sound]]
             .map(|args| {
@@ -304,9 +226,7 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
                 command.spawn().unwrap()
             });
     for child in begun {
-        let output = child.wait_with_output().unwrap();
-        let said = text(&output.stderr);
-        assert_eq!(code(&output), Some(2), "{said}");
+        let said = Ended::from(child.wait_with_output().unwrap()).refused(2);
         assert!(said.contains("was not read to its end within 10s"), "{said}");
     }
 }
@@ -320,8 +240,7 @@ async fn clients_of_one_listener_leave_file_handles_to_the_others() {
     let full = server.logs("holds as many connections as it may");
     assert!(full.contains(&format!("at={}", server.resp)), "{full}");
     for listener in [server.http, server.admin] {
-        let answer = Client::new(listener).get("/healthz").await;
-        assert_eq!(answer.status, 200);
+        assert_eq!(Client::new(listener).get("/healthz").await.status, 200);
     }
     server.signal("TERM");
     let (code, log) = server.end();
@@ -352,24 +271,20 @@ fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
         "[[rule]]\nname = \"a\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n",
     );
     let event = "{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n";
-    let (whole, damaged) = (config(&event.repeat(1_000)), config(""));
-    let (rules, whole) = (rules.path().to_str().unwrap(), whole.path().to_str().unwrap());
-    let trace = damaged.path().to_str().unwrap();
+    let files = [rules, config(&event.repeat(1_000)), config("")];
+    let [rules, whole, trace] = files.each_ref().map(|file| file.path().to_str().unwrap());
     // Without the time of the file, whose bytes may be a line's end, the damage is always in the same place.
     for damage in ["head -c -9", "head -c 80", "sed s/$/x/"] {
-        let made = Command::new("sh")
-            .args(["-c", &format!("gzip -n < {whole} | {damage} > {trace}")])
-            .status();
-        assert!(made.unwrap().success());
+        let made = format!("gzip -n < {whole} | {damage} > {trace}");
+        assert!(Command::new("sh").args(["-c", &made]).status().unwrap().success());
         for command in [
             vec!["replay", "--config", rules, "--trace", trace],
             vec!["compare", "--rate", "1/60s", "--key", "key", "--trace", trace],
         ] {
-            let output = run(&command);
-            let (table, message) = (text(&output.stdout), text(&output.stderr));
-            assert_eq!(code(&output), Some(1), "{damage}: {message}");
-            assert!(!table.is_empty() && message.contains("the gzip data "), "{damage}: {message}");
-            assert!(message.contains(" is damaged: the report covers"), "{damage}: {message}");
+            let Ended { code, out, err } = run(&command);
+            assert_eq!(code, Some(1), "{damage}: {err}");
+            assert!(!out.is_empty() && err.contains("the gzip data "), "{damage}: {err}");
+            assert!(err.contains(" is damaged: the report covers"), "{damage}: {err}");
         }
     }
 }

@@ -1,7 +1,5 @@
 //! The commands for people and programs other than `serve`: `init`, JSON, and an exit code by a share.
 
-use std::process::Output;
-
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -10,31 +8,19 @@ use crate::process::{Server, check, config, run};
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n";
 
-fn said(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-fn object(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap()
-}
-
 #[test]
 fn a_file_to_start_from_is_checked_and_served_and_never_overwritten() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("new.toml");
     let path = file.to_str().unwrap();
-    let written = run(&["init", path]);
-    assert_eq!(written.status.code(), Some(0), "{}", said(&written.stderr));
+    run(&["init", path]).printed();
     let text = std::fs::read_to_string(&file).unwrap();
-    assert_eq!(said(&run(&["init", "-"]).stdout), text);
-    let checked = check(&file);
-    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stderr));
+    assert_eq!(run(&["init", "-"]).printed(), text);
+    check(&file).printed();
     let server = Server::with_rules(&text);
     assert!(server.printed.contains("per-user"), "{}", server.printed);
     std::fs::write(&file, "mine").unwrap();
-    let again = run(&["init", path]);
-    assert_eq!(again.status.code(), Some(1));
-    assert!(said(&again.stderr).contains("exists and is left as it is"));
+    assert!(run(&["init", path]).refused(1).contains("exists and is left as it is"));
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
 
@@ -44,7 +30,7 @@ const SECURED: &str = "rediss+sentinel://127.0.0.1:26379/main\"";
 /// The server accepts the examples of fields once their `#` is gone.
 #[test]
 fn what_stands_in_comments_of_that_file_is_right_by_itself() {
-    let text = said(&run(&["init", "-"]).stdout);
+    let text = run(&["init", "-"]).printed();
     let (rules, server) = text.split_once("[server]").unwrap();
     let uncommented: String = server
         .lines()
@@ -58,33 +44,32 @@ fn what_stands_in_comments_of_that_file_is_right_by_itself() {
     let store = store.replace("redis://127.0.0.1:6379\"", SECURED);
     let (store, _) = store.split_once("\nThe listeners").unwrap();
     let file = config(&format!("{RULE}[store]{store}\n[server]{uncommented}"));
-    let checked = check(file.path());
-    assert_eq!(checked.status.code(), Some(0), "{}", said(&checked.stderr));
+    check(file.path()).printed();
+}
+
+/// The object that is printed about a wrong file, with nothing next to it.
+fn wrongly(path: &str) -> Value {
+    let output = run(&["check", path, "--format", "json"]);
+    assert_eq!((output.code, output.err.as_str()), (Some(2), ""));
+    serde_json::from_str(&output.out).unwrap()
 }
 
 #[test]
 fn a_check_is_one_object_for_programs() {
     let sound = config(RULE);
     let path = sound.path().to_str().unwrap();
-    let output = run(&["check", path, "--format", "json"]);
-    assert_eq!(output.status.code(), Some(0));
     let expected =
         json!({"file": path, "is_sound": true, "rules": 1, "errors": [], "warnings": []});
-    assert_eq!(object(&output), expected);
+    assert_eq!(run(&["check", path, "--format", "json"]).object(), expected);
 
     let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\n"));
     let path = wrong.path().to_str().unwrap();
-    let output = run(&["check", path, "--format", "json"]);
-    assert_eq!((output.status.code(), said(&output.stderr)), (Some(2), String::new()));
     let expected = json!({"file": path, "is_sound": false, "rules": null, "errors": [
         {"line": 6, "column": 1, "message": "unknown field `limt`", "hint": "did you mean `limit`?"},
         {"line": 8, "column": 11, "message": "`threads` is 0", "hint": "expected a whole number from 1 to 1024"},
     ], "warnings": []});
-    assert_eq!(object(&output), expected);
-
-    let output = run(&["check", "/nowhere/rules.toml", "--format", "json"]);
-    assert_eq!(output.status.code(), Some(2));
-    let missing = &object(&output)["errors"][0];
+    assert_eq!(wrongly(path), expected);
+    let missing = &wrongly("/nowhere/rules.toml")["errors"][0];
     assert_eq!((&missing["line"], &missing["message"]), (&Value::Null, &json!("no such file")));
 }
 
@@ -100,9 +85,7 @@ fn trace(refused: usize) -> String {
 fn a_replay_and_a_comparison_are_one_object_each() {
     let (rules, trace) = (config(RULE), config(&trace(10)));
     let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
-    let output = run(&["replay", "-c", rules, "--trace", trace, "--format", "json"]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
-    let report = object(&output);
+    let report = run(&["replay", "-c", rules, "--trace", trace, "--format", "json"]).object();
     let counts = ["requests", "refused", "unlimited", "first_at_us", "last_at_us"];
     assert_eq!(counts.map(|name| report[name].as_u64().unwrap()), [1_000, 10, 0, 0, 999]);
     let expected = json!({
@@ -118,7 +101,7 @@ fn a_replay_and_a_comparison_are_one_object_each() {
 
     let compare =
         ["compare", "--rate", "1/1h", "--key", "key", "--trace", trace, "--format", "json"];
-    let report = object(&run(&compare));
+    let report = run(&compare).object();
     assert_eq!((&report["limit"], &report["requests"]), (&json!(1), &json!(1_000)));
     let algorithms = report["algorithms"].as_array().unwrap();
     let log = algorithms.iter().find(|one| one["name"] == "sliding_log").unwrap();
@@ -138,10 +121,8 @@ fn a_comparison_is_of_requests_of_every_domain() {
     let compare = |key: &str| {
         run(&["compare", "--rate", "1/1h", "--trace", trace, "--format", "json", "--key", key])
     };
-    assert_eq!(object(&compare("channel"))["algorithms"][0]["refused"], 1);
-    let output = compare("chanel");
-    assert_eq!(output.status.code(), Some(2));
-    let message = said(&output.stderr);
+    assert_eq!(compare("channel").object()["algorithms"][0]["refused"], 1);
+    let message = compare("chanel").refused(2);
     assert!(message.contains("those of its first line: channel"), "{message}");
 }
 
@@ -159,36 +140,35 @@ fn a_replay_fails_above_a_share_and_not_at_it() {
         let trace = config(&trace(refused));
         let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
         let output = run(&["replay", "-c", rules, "--trace", trace, "--fail-above", share]);
-        assert_eq!(output.status.code(), Some(code), "{refused} {share}");
-        assert!(!output.stdout.is_empty(), "the report is printed in any case");
+        assert_eq!(output.code, Some(code), "{refused} {share}");
+        assert!(!output.out.is_empty(), "the report is printed in any case");
         let expected = match code {
             0 => String::new(),
             _ => format!(
                 "tidegate: {refused} of 1000 requests would be refused, which is more than --fail-above {share}\n"
             ),
         };
-        assert_eq!(said(&output.stderr), expected);
+        assert_eq!(output.err, expected);
     }
 }
 
 #[test]
 fn completions_and_pages_name_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
-        let text = said(&run(&["completions", shell]).stdout);
+        let text = run(&["completions", shell]).printed();
         assert!(text.contains("replay") && text.contains("fail-above"), "{shell}: {text}");
     }
     let folder = TempDir::new().unwrap();
     let pages = folder.path().join("man1");
-    let output = run(&["man", pages.to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
+    run(&["man", pages.to_str().unwrap()]).printed();
     for (page, text) in [("tidegate.1", "tidegate\\-serve"), ("tidegate-serve.1", "TIDEGATE_HTTP")]
     {
         let page = std::fs::read_to_string(pages.join(page)).unwrap();
         assert!(page.starts_with(".ie") && page.contains(text), "{page}");
     }
-    assert!(said(&run(&["man"]).stdout).contains(".SH SUBCOMMANDS"));
+    assert!(run(&["man"]).printed().contains(".SH SUBCOMMANDS"));
     // They are written again over their own files.
-    assert_eq!(run(&["man", pages.to_str().unwrap()]).status.code(), Some(0));
+    run(&["man", pages.to_str().unwrap()]).printed();
     assert!(pages.read_dir().unwrap().all(|page| page.unwrap().path().is_file()));
 }
 
@@ -199,9 +179,8 @@ fn the_manual_is_not_written_through_a_link() {
     let mine = folder.path().join("mine");
     std::fs::write(&mine, "as it was").unwrap();
     std::os::unix::fs::symlink(&mine, folder.path().join("tidegate-serve.1")).unwrap();
-    let output = run(&["man", folder.path().to_str().unwrap()]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output.stderr).contains("tidegate-serve.1 is there and is no file"));
+    let said = run(&["man", folder.path().to_str().unwrap()]).refused(1);
+    assert!(said.contains("tidegate-serve.1 is there and is no file"), "{said}");
     assert_eq!(std::fs::read_to_string(&mine).unwrap(), "as it was");
     assert_eq!(folder.path().read_dir().unwrap().count(), 2, "nothing is written");
 }

@@ -88,7 +88,7 @@ async fn a_line_of_json_is_json_whatever_a_caller_names() {
     let lines = log.lines().map(|line| serde_json::from_str(line).map_err(|why| (line, why)));
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
     assert!(lines.iter().any(|line| line.to_string().contains("202e")), "{log}");
-    assert!(is_plain(log.as_bytes()), "{}", log.escape_debug());
+    is_plain(&log);
 }
 
 /// The port is taken, which is known when the log runs already.
@@ -96,19 +96,15 @@ async fn a_line_of_json_is_json_whatever_a_caller_names() {
 fn a_server_that_fails_to_start_says_so_in_the_format_of_its_log() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = taken.local_addr().unwrap().to_string();
-    let output = run(&["serve", "--http", &at, "--log-format", "json"]);
-    assert_eq!(output.status.code(), Some(1));
-    let said = String::from_utf8(output.stderr).unwrap();
+    let said = run(&["serve", "--http", &at, "--log-format", "json"]).refused(1);
     let lines: Vec<Value> = said.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert!(lines.last().unwrap()["message"].as_str().unwrap().contains(&at), "{said}");
 }
 
-fn is_plain(said: &[u8]) -> bool {
-    let said = std::str::from_utf8(said).unwrap();
-    !said.is_empty()
-        && said.chars().all(|c| {
-            c == '\n' || !c.is_control() && !matches!(c, '\u{202e}' | '\u{61c}' | '\u{2028}')
-        })
+/// Asserts that a text has no character that a terminal obeys.
+fn is_plain(said: &str) {
+    let obeyed = |c: char| c != '\n' && c.is_control() || "\u{202e}\u{61c}\u{2028}".contains(c);
+    assert!(!said.is_empty() && !said.contains(obeyed), "{}", said.escape_debug());
 }
 
 #[tokio::test]
@@ -118,9 +114,7 @@ async fn control_characters_are_never_printed() {
     let wrong = config(&format!(
         "[[rule]]\nname = \"a{evil}\"\nalgorithm = \"{evil}\"\n\"{evil}\" = \"{evil}\"\n\u{1b}[2J"
     ));
-    let output = check(wrong.path());
-    assert_eq!(output.status.code(), Some(2));
-    assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+    is_plain(&check(wrong.path()).refused(2));
     // The keys and bad lines of a trace.
     let rules = config(
         "[[rule]]\nname = \"a\"\nkey = [\"key\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n",
@@ -132,13 +126,11 @@ async fn control_characters_are_never_printed() {
         let traced = ["replay", "--config", rules, "--trace", trace, "--allow-unreadable"];
         let replay = [&traced[..], &["--format", format]].concat();
         let output = run(&replay);
-        assert_eq!(output.status.code(), Some(0));
-        assert!(is_plain(&output.stdout), "{format}: {}", output.stdout.escape_ascii());
-        assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+        is_plain(&output.err);
+        is_plain(&output.printed());
     }
     // The name of a file, and the log of a request.
-    let output = run(&["check", "/nowhere/\u{1b}[2J\u{202e}"]);
-    assert!(is_plain(&output.stderr), "{}", output.stderr.escape_ascii());
+    is_plain(&run(&["check", "/nowhere/\u{1b}[2J\u{202e}"]).refused(2));
     let server = Server::with_arguments(&["--log-level", "debug"]);
     let mut stream = TcpStream::connect(server.http).unwrap();
     stream
@@ -149,5 +141,5 @@ async fn control_characters_are_never_printed() {
     stream.read_to_end(&mut Vec::new()).unwrap();
     server.signal("TERM");
     let (_, log) = server.end();
-    assert!(is_plain(log.as_bytes()), "{}", log.escape_debug());
+    is_plain(&log);
 }

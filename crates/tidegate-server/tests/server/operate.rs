@@ -17,13 +17,6 @@ fn rules() -> [String; 2] {
     blocks.try_into().unwrap()
 }
 
-/// The output of a command that succeeds.
-fn printed(args: &[&str]) -> String {
-    let output = run(args);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
 /// Asks a thousand times, and returns the verdict on the last.
 async fn spike(public: &Client, ip: &str) -> bool {
     let one = format!(r#"{{"descriptor": {{"ip": "{ip}"}}}}"#);
@@ -38,8 +31,8 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let server = serve(&file, &[]);
     let (public, admin) = (server.client(), server.operator());
     let (url, admin_url) = (format!("http://{}", server.http), format!("http://{}", server.admin));
-    let top = |more: &[&str]| printed(&[&["top", "--admin", &admin_url], more].concat());
-    let peek = || printed(&["peek", &format!("ip={SCRAPER}"), "--url", &url]);
+    let top = |more: &[&str]| run(&[&["top", "--admin", &admin_url], more].concat()).printed();
+    let peek = || run(&["peek", &format!("ip={SCRAPER}"), "--url", &url]).printed();
 
     // See the spike.
     assert!(spike(&public, SCRAPER).await);
@@ -61,7 +54,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidegate-lab/data/example-access.log");
     let tried = config(&candidate);
     let (tried, log) = (tried.path().to_str().unwrap(), log.to_str().unwrap());
-    let report = printed(&["replay", "--config", tried, "--trace", log]);
+    let report = run(&["replay", "--config", tried, "--trace", log]).printed();
     let (_, refused) = report.split_once("Refused most by per-ip-steady:").unwrap();
     assert!(
         refused.starts_with(&format!("\n        100  ip={SCRAPER}\n\n")),
@@ -75,7 +68,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let etag = async || admin.get("/v1/rules").await.header("etag").unwrap().to_owned();
     assert_eq!(admin.put_rules("", &etag().await, &shadow).await.status, 200);
     assert!(spike(&public, SCRAPER).await, "no request is refused");
-    let table = printed(&["rules", "--admin", &admin_url]);
+    let table = run(&["rules", "--admin", &admin_url]).printed();
     assert!(table.contains("per-ip-steady") && table.contains("shadow"), "{table}");
     let shown = top(&["--rule", "per-ip-steady"]);
     let (_, refused) = shown.split_once("Refused most in").unwrap();

@@ -3,13 +3,13 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Server};
+use crate::process::{BINARY, Ended, Server, run};
 
 const RULES: &str = r#"
 [[rule]]
@@ -34,25 +34,18 @@ mode = "shadow"
 
 const ADA: [&str; 2] = ["plan=free", "user=ada"];
 
-/// Runs a command; the variables of the machine do not disturb it.
-fn run(args: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = Command::new(BINARY);
-    command.args(args).stdin(Stdio::null()).envs(variables.iter().copied());
-    command.output().unwrap()
+/// Runs a command with variables.
+fn run_in(args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    Ended::of(Command::new(BINARY).args(args).envs(variables.iter().copied()))
 }
 
-/// The output of a command that succeeds.
 fn printed(args: &[&str]) -> String {
-    let output = run(args, &[]);
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    run(args).printed()
 }
 
 /// The message of a command that fails with this exit code.
 fn refused(args: &[&str], code: i32) -> String {
-    let output = run(args, &[]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!((output.status.code(), &*output.stdout), (Some(code), &b""[..]), "{said}");
+    let said = run(args).refused(code);
     assert!(said.starts_with("tidegate: ") || said.starts_with("error: "), "{said}");
     said
 }
@@ -71,8 +64,7 @@ fn the_rules_of_a_server_are_the_table_that_it_printed_at_its_start() {
     for row in table {
         assert!(server.printed.contains(row), "{row} is not in\n{}", server.printed);
     }
-    let json: Value =
-        serde_json::from_str(&printed(&["rules", "--admin", &admin, "--format", "json"])).unwrap();
+    let json = run(&["rules", "--admin", &admin, "--format", "json"]).object();
     assert_eq!(json["rules"][0]["name"], "per-user");
 }
 
@@ -136,8 +128,8 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
     {
         assert!(asked(url, 2).contains(expected));
     }
-    let output = run(&["rules"], &[("TIDEGATE_ADMIN_URL", "")]);
-    assert!(String::from_utf8(output.stderr).unwrap().contains("unset TIDEGATE_ADMIN_URL"));
+    let unset = run_in(&["rules"], &[("TIDEGATE_ADMIN_URL", "")]);
+    assert!(unset.err.contains("unset TIDEGATE_ADMIN_URL"), "{unset:?}");
 }
 
 #[test]
@@ -176,10 +168,8 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
         "{said}"
     );
     assert!(printed(&[&rules[..], &["--token-file", &tokens]].concat()).contains("in force"));
-    let output = run(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "second-token")]);
-    assert_eq!(output.status.code(), Some(0));
-    let output = run(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "third-token")]);
-    let said = String::from_utf8(output.stderr).unwrap();
+    run_in(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "second-token")]).printed();
+    let said = run_in(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "third-token")]).err;
     assert!(said.contains("is not known here") && !said.contains("third"), "{said}");
     let empty = files.with("empty", "\n");
     assert!(refused(&[&rules[..], &["--token-file", &empty]].concat(), 2).contains("has no token"));
@@ -231,8 +221,8 @@ async fn top_is_printed_once_where_there_is_no_terminal() {
     assert_eq!(row, ["default", "per-user", "enforce", "0", "0", "1000", "998"]);
     assert!(shown.contains("user=eve") && !shown.contains('\u{1b}'), "{shown}");
     let json =
-        printed(&["top", "--admin", &admin, "--rule", "per-user", "-n", "1", "--format", "json"]);
-    let json: Value = serde_json::from_str(&json).unwrap();
+        run(&["top", "--admin", &admin, "--rule", "per-user", "-n", "1", "--format", "json"])
+            .object();
     assert_eq!(json["keys"][0]["rule"], "per-user");
     assert!(
         refused(&["top", "--admin", &admin, "--rule", "a&b"], 2).contains("the name of a rule")

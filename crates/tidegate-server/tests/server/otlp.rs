@@ -103,7 +103,6 @@ fn a_collector_that_is_away_holds_up_nothing() {
     let server = Server::with_arguments(&["--otlp", "http://127.0.0.1:9"]);
     server.signal("TERM");
     assert_eq!(server.end().0, Some(0));
-    let refused = run(&["serve", "--otlp", "https://collector:4317"]);
-    let said = String::from_utf8(refused.stderr).unwrap();
-    assert!(refused.status.code() == Some(2) && said.contains("http://127.0.0.1:4317"), "{said}");
+    let said = run(&["serve", "--otlp", "https://collector:4317"]).refused(2);
+    assert!(said.contains("http://127.0.0.1:4317"), "{said}");
 }

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::client::Client;
@@ -215,11 +216,7 @@ pub(crate) fn not_started(more: &[&str]) -> String {
 pub(crate) fn not_started_in<V: AsRef<OsStr>>(variables: &[(&str, V)], more: &[&str]) -> String {
     let mut command = Command::new(BINARY);
     serve(&mut command, more);
-    let output =
-        command.envs(variables.iter().map(|(name, value)| (name, value))).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said
+    Ended::of(command.envs(variables.iter().map(|(name, value)| (name, value)))).refused(2)
 }
 
 /// A file of rules.
@@ -229,12 +226,52 @@ pub(crate) fn config(toml: &str) -> NamedTempFile {
     file
 }
 
+/// A command that has ended, with all that it wrote.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Ended {
+    /// Runs a command to its end.
+    pub(crate) fn of(command: &mut Command) -> Self {
+        command.output().unwrap().into()
+    }
+
+    /// The output of a command that succeeds.
+    pub(crate) fn printed(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        self.out
+    }
+
+    /// The object that a command prints that succeeds.
+    pub(crate) fn object(self) -> Value {
+        serde_json::from_str(&self.printed()).unwrap()
+    }
+
+    /// The message of a command that fails with this exit code and prints nothing.
+    pub(crate) fn refused(self, code: i32) -> String {
+        assert_eq!((self.code, self.out.as_str()), (Some(code), ""), "{}", self.err);
+        self.err
+    }
+}
+
+impl From<Output> for Ended {
+    fn from(output: Output) -> Self {
+        let [out, err] =
+            [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        Self { code: output.status.code(), out, err }
+    }
+}
+
 /// Runs the binary to its end.
-pub(crate) fn run(args: &[&str]) -> Output {
-    Command::new(BINARY).args(args).output().unwrap()
+pub(crate) fn run(args: &[&str]) -> Ended {
+    Ended::of(Command::new(BINARY).args(args))
 }
 
 /// Runs `tidegate check` on a file.
-pub(crate) fn check(file: &Path) -> Output {
+pub(crate) fn check(file: &Path) -> Ended {
     run(&["check", file.to_str().unwrap()])
 }

@@ -2,14 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
 use crate::envoy_api::{Code, RateLimitDescriptor, RateLimitOverride, Unit};
 use crate::grpc;
-use crate::process::{BINARY, Server, config};
+use crate::process::{BINARY, Ended, Server, config};
 use crate::raw;
 use crate::store::Store;
 
@@ -27,21 +27,12 @@ record = "10m"
 "#;
 
 /// Runs a replay of what a server recorded.
-fn replay(rules: &str, server: &Server, more: &[&str]) -> Output {
+fn replay(rules: &str, server: &Server, more: &[&str]) -> Ended {
     let (rules, url) = (config(rules), format!("http://{}", server.admin));
     let mut command = Command::new(BINARY);
     command.args(["replay", "--recorded", &url, "-c"]).arg(rules.path());
     let format = if more.contains(&"--format") { &[][..] } else { &["--format", "json"] };
-    command.args(format).args(more).output().unwrap()
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn report(output: &Output) -> Value {
-    assert_eq!(output.status.code(), Some(0), "{}", said(output));
-    serde_json::from_slice(&output.stdout).unwrap()
+    Ended::of(command.args(format).args(more))
 }
 
 async fn lines(server: &Server) -> Vec<Value> {
@@ -86,16 +77,15 @@ async fn decides_again(rules: &str) {
     let (asked, refused) = ask(&server).await;
     assert!((10..60).contains(&refused), "{refused}");
     assert_eq!(lines(&server).await.len() as u64, asked);
-    let again = report(&replay(RULES, &server, &[]));
+    let again = replay(RULES, &server, &[]).object();
     let same = json!({"decisions": asked, "now_refused": 0, "now_admitted": 0});
     assert_eq!((&again["recorded"], &again["refused"]), (&same, &json!(refused)));
     // Half of the limit of each user.
-    let other = report(&replay(&RULES.replace("5/1d", "2/1d"), &server, &[]));
+    let other = replay(&RULES.replace("5/1d", "2/1d"), &server, &[]).object();
     assert!(other["recorded"]["now_refused"].as_u64().unwrap() > 0, "{other}");
-    let table = replay(RULES, &server, &["--format", "table"]);
+    let table = replay(RULES, &server, &["--format", "table"]).printed();
     let expected =
         format!("Of {asked} recorded decisions, 0 change to a refusal and 0 to an admission.\n");
-    let table = String::from_utf8(table.stdout).unwrap();
     assert!(table.contains(&expected), "{table}");
 }
 
@@ -138,10 +128,9 @@ async fn a_reader_may_read_it_and_who_has_no_token_may_not() {
     let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
     let server = Server::with_rules_and(RULES, &more);
     ask(&server).await;
-    let output = replay(RULES, &server, &[]);
-    assert_eq!((output.status.code(), &*output.stdout), (Some(1), &b""[..]));
-    assert!(said(&output).contains("--token-file or TIDEGATE_OPERATOR_TOKEN"), "{}", said(&output));
-    let again = report(&replay(RULES, &server, &["--token-file", &read]));
+    let said = replay(RULES, &server, &[]).refused(1);
+    assert!(said.contains("--token-file or TIDEGATE_OPERATOR_TOKEN"), "{said}");
+    let again = replay(RULES, &server, &["--token-file", &read]).object();
     assert_eq!(again["recorded"]["decisions"], 76);
     server.client().get("/v1/recorded").await.problem(404);
 }
@@ -159,9 +148,8 @@ async fn a_sample_has_all_requests_of_its_keys_and_off_is_an_error_that_says_so(
     let off = Server::with_rules_and(RULES, &["--record", "off"]);
     let detail = off.operator().get("/v1/recorded").await.problem(404);
     assert!(detail.contains("`record` of `[server]` is \"off\""), "{detail}");
-    let output = replay(RULES, &off, &[]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output).contains("`record` of `[server]` is \"off\""), "{}", said(&output));
+    let said = replay(RULES, &off, &[]).refused(1);
+    assert!(said.contains("`record` of `[server]` is \"off\""), "{said}");
     assert!(!off.metrics().await.contains("\ntidegate_recorder_memory_bytes "));
 }
 
@@ -176,7 +164,7 @@ async fn recordings_of_several_servers_and_files_are_one_trace() {
     let file = config("{\"at_us\": 1, \"descriptor\": {\"user\": \"ada\"}}\n");
     let url = format!("http://{}", other.admin);
     let more = ["--recorded", &url, "--trace", file.path().to_str().unwrap()];
-    let merged = report(&replay(RULES, &one, &more));
+    let merged = replay(RULES, &one, &more).object();
     assert_eq!(merged["requests"], 7);
     // Each server admitted three of five, which is one too many for both.
     assert_eq!(merged["recorded"], json!({"decisions": 6, "now_refused": 1, "now_admitted": 0}));

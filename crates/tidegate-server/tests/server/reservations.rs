@@ -3,7 +3,7 @@
 use redis::{Value, cmd};
 use serde_json::json;
 
-use crate::process::Server;
+use crate::process::{Ended, Server};
 use crate::store::Store;
 
 const RULES: &str = r#"
@@ -339,9 +339,7 @@ async fn operators_list_settle_and_drop_reservations() {
     let command = |words: &[&str]| {
         let mut command = std::process::Command::new(crate::process::BINARY);
         command.args(["reservations", "--admin", &url]).args(words);
-        let output = command.env("TIDEGATE_OPERATOR_TOKEN", "for-change").output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        Ended::of(command.env("TIDEGATE_OPERATOR_TOKEN", "for-change")).printed()
     };
     let shown = command(&[]);
     assert!(shown.starts_with("2 open, 0 wait for the store"), "{shown}");

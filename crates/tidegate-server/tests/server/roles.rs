@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Server, not_started, not_started_in};
+use crate::process::{BINARY, Ended, Server, not_started, not_started_in};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -228,8 +228,7 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
         let (cert, key) = (files.path(&format!("{name}.pem")), files.path(&format!("{name}.key")));
         let mut command = Command::new("curl");
         command.args(["-s", "-w", "%{http_code}", "--cacert", &paths[2], &url]);
-        let output = command.args(["--cert", &cert, "--key", &key]).args(more).output().unwrap();
-        String::from_utf8(output.stdout).unwrap()
+        Ended::of(command.args(["--cert", &cert, "--key", &key]).args(more)).out
     };
     let reset = ["-H", "content-type: application/json", "-d", ADA];
     assert!(curl("/v1/rules", "client", &[]).ends_with("200"));

@@ -6,29 +6,23 @@ use std::process::Command;
 
 use tidegate::AlgorithmKind;
 
-use crate::process::{BINARY, run};
+use crate::process::{BINARY, Ended, run};
 use crate::store::Store;
 
 /// Prints the script of an algorithm with a limit of two.
 fn printed(algorithm: AlgorithmKind) -> String {
-    let output = run(&["script", algorithm.name(), "--rate", "2/3600s", "--key", "by hand"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+    run(&["script", algorithm.name(), "--rate", "2/3600s", "--key", "by hand"]).printed()
 }
 
 /// Runs a shell line over a store, with the binary on the path, and returns its output.
 fn shell(line: &str, store: &Store) -> String {
     let folder = Path::new(BINARY).parent().unwrap().display().to_string();
     let path = format!("{folder}:{}", env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh")
-        .args(["-c", line])
-        .env("PATH", path)
-        .env("REDIS", format!("redis-cli -p {}", store.port()))
-        .output()
-        .unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.success() && said.is_empty(), "{line}: {said}");
-    String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    let mut command = Command::new("sh");
+    command.args(["-c", line]).env("PATH", path);
+    let output = Ended::of(command.env("REDIS", format!("redis-cli -p {}", store.port())));
+    assert!(output.code == Some(0) && output.err.is_empty(), "{line}: {output:?}");
+    output.out.trim_end().to_owned()
 }
 
 #[test]
@@ -67,9 +61,7 @@ fn the_numbers_of_the_argument_are_named_as_the_script_reads_them() {
 
 #[test]
 fn an_unknown_algorithm_is_answered_with_the_known_ones() {
-    let output = run(&["script", "tokn_bucket"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(2));
+    let said = run(&["script", "tokn_bucket"]).refused(2);
     for algorithm in AlgorithmKind::ALL {
         assert!(said.contains(algorithm.name()), "{said}");
     }

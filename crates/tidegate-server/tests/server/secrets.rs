@@ -1,18 +1,18 @@
 //! Passwords that are given in a wrong place or form: no output of any command shows them.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
-use crate::process::{BINARY, config};
+use crate::process::{BINARY, Ended, config};
 
 const RULE: &str = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
 const MARKER: &str = "hunter2";
 
-/// Asserts that a command failed, and that its output says this and not the marker.
-fn failed(output: &Output, expected: &str) {
-    let said = [&*output.stdout, &*output.stderr].map(String::from_utf8_lossy).concat();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains(expected), "{expected}: {said}");
-    assert!(!said.contains(MARKER), "{said}");
+/// Asserts that a command fails, and that its output says this and not the marker.
+fn failed(command: &mut Command, expected: &str) {
+    let Ended { code, out, err } = Ended::of(command);
+    assert_eq!(code, Some(2), "{out}{err}");
+    assert!([&out, &err].iter().any(|said| said.contains(expected)), "{expected}: {out}{err}");
+    assert!(!out.contains(MARKER) && !err.contains(MARKER), "{out}{err}");
 }
 
 /// URLs that are refused, all with the marker.
@@ -32,15 +32,12 @@ fn the_url_of_a_store_is_not_repeated() {
     for url in URLS {
         for args in [&["serve", "-c", path][..], &["replay", "-c", path, "--trace", path]] {
             for words in [vec!["--store", url], vec![&*format!("--store={url}")]] {
-                failed(
-                    &Command::new(BINARY).args(args).args(words).output().unwrap(),
-                    "not the URL of a store",
-                );
+                failed(Command::new(BINARY).args(args).args(words), "not the URL of a store");
             }
         }
         let mut serve = Command::new(BINARY);
-        let output = serve.args(["serve", "-c", path]).env("TIDEGATE_STORE", url).output().unwrap();
-        failed(&output, "tidegate: TIDEGATE_STORE: not the URL of a store");
+        serve.args(["serve", "-c", path]).env("TIDEGATE_STORE", url);
+        failed(&mut serve, "tidegate: TIDEGATE_STORE: not the URL of a store");
     }
 }
 
@@ -61,13 +58,12 @@ fn a_url_in_the_place_of_something_else_is_not_repeated() {
         &["replay", "--fail-above", url],
         &["script", url],
     ] {
-        failed(&Command::new(BINARY).args(args).output().unwrap(), "");
+        failed(Command::new(BINARY).args(args), "");
     }
     for variable in ["HTTP", "THREADS", "LOG_LEVEL", "GRPC_HEADERS", "NO_WATCH", "DRAIN"] {
         let variable = format!("TIDEGATE_{variable}");
         for given in [url, "user:hunter2@127.0.0.1:80"] {
-            let output = Command::new(BINARY).arg("serve").env(&variable, given).output().unwrap();
-            failed(&output, &variable);
+            failed(Command::new(BINARY).arg("serve").env(&variable, given), &variable);
         }
     }
 }
@@ -92,7 +88,7 @@ fn no_form_of_the_errors_of_a_file_shows_a_password() {
             &["serve", "-c", path],
             &["replay", "-c", path, "--trace", "-"],
         ] {
-            failed(&Command::new(BINARY).args(args).output().unwrap(), path);
+            failed(Command::new(BINARY).args(args), path);
         }
     }
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tidegate::{Clock, Gate, SystemClock, config};
 use tokio::time::sleep;
 
-use crate::process::{ANY_PORTS, BINARY, Server, check, config as file_of};
+use crate::process::{ANY_PORTS, BINARY, Ended, Server, check, config as file_of};
 
 const RULES: &str = r#"
 rule = [
@@ -47,13 +47,12 @@ impl Place {
         Server::with_rules_and(RULES, &all.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
-    /// Runs a server that does not begin; returns its exit code and its output.
-    fn refused(&self) -> (Option<i32>, String) {
+    /// The message of a server that does not begin.
+    fn refused(&self) -> String {
         let rules = file_of(RULES);
         let mut command = Command::new(BINARY);
         command.arg("serve").args(ANY_PORTS).args(self.with(&[])).arg("-c").arg(rules.path());
-        let output = command.output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        Ended::of(&mut command).refused(1)
     }
 
     fn names(&self) -> Vec<String> {
@@ -143,18 +142,17 @@ async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
 fn two_servers_do_not_share_a_file_and_a_folder_is_none() {
     let place = Place::new();
     let first = place.server(&[]);
-    let (code, said) = place.refused();
-    assert_eq!(code, Some(1), "{said}");
+    let said = place.refused();
     assert!(said.contains("another server uses it"), "{said}");
     ended(first);
     ended(place.server(&[]));
     fs::remove_file(place.file()).unwrap();
     fs::create_dir(place.file()).unwrap();
-    let (code, said) = place.refused();
-    assert!(code == Some(1) && said.contains("expected the path of a file"), "{said}");
+    let said = place.refused();
+    assert!(said.contains("expected the path of a file"), "{said}");
     fs::remove_dir_all(place.0.path()).unwrap();
-    let (code, said) = place.refused();
-    assert!(code == Some(1) && said.contains("a folder that this server may write to"), "{said}");
+    let said = place.refused();
+    assert!(said.contains("a folder that this server may write to"), "{said}");
 }
 
 #[tokio::test]
@@ -227,12 +225,12 @@ async fn a_server_that_is_killed_at_any_moment_leaves_a_whole_file() {
 #[test]
 fn a_file_beside_a_store_has_no_effect_and_that_is_said() {
     let text = format!("{RULES}[server]\nsnapshot = \"x\"\n");
-    assert!(check(file_of(&text).path()).stderr.is_empty());
+    assert!(check(file_of(&text).path()).err.is_empty());
     let over = file_of(&format!("{text}[store]\nurl = \"redis://127.0.0.1:1\"\n"));
-    let said = String::from_utf8(check(over.path()).stderr).unwrap();
+    let said = check(over.path()).err;
     assert!(said.contains("warning: `snapshot` has no effect"), "{said}");
     let often = file_of(&format!("{RULES}[server]\nsnapshot_every = \"1ms\"\n"));
-    let said = String::from_utf8(check(often.path()).stderr).unwrap();
+    let said = check(often.path()).refused(2);
     assert!(said.contains("expected a time from \"100ms\" to \"1d\""), "{said}");
 }
 
@@ -317,9 +315,8 @@ fn a_socket_that_has_no_listener_is_refused() {
     ] {
         let mut command = with_socket(&socket, name);
         command.arg("serve").args(&ANY_PORTS[4..]).args(more);
-        let output = command.output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(output.status.code() == Some(2) && said.contains(expected), "{said}");
+        let said = Ended::of(&mut command).refused(2);
+        assert!(said.contains(expected), "{said}");
     }
 }
 
@@ -328,8 +325,7 @@ fn a_pipe_in_the_place_of_the_lock_is_refused_and_not_waited_for() {
     let place = Place::new();
     let lock = format!("{}.lock", place.file().display());
     assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success());
-    let (code, said) = place.refused();
-    assert_eq!(code, Some(1), "{said}");
+    let said = place.refused();
     assert!(said.contains("limiters.lock is not a file"), "{said}");
 }
 
@@ -340,7 +336,6 @@ fn a_link_in_the_place_of_the_lock_creates_nothing_elsewhere() {
     let elsewhere = place.file().with_file_name("elsewhere");
     let lock = format!("{}.lock", place.file().display());
     std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
-    let (code, said) = place.refused();
-    assert_eq!(code, Some(1), "{said}");
+    let said = place.refused();
     assert!(said.contains("limiters.lock is not a file") && !elsewhere.exists(), "{said}");
 }

@@ -1,15 +1,11 @@
 //! The settings of `serve` by flag, variable and `[server]`, and their errors.
 
-use std::process::{Command, Output};
+use std::process::Command;
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Server, check, config};
+use crate::process::{BINARY, Ended, Server, check, config, run};
 
 const RULE: &str = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
 
 /// Addresses for documentation, which no machine has: a server at one of them does not begin.
 const BY_FILE: &str = "192.0.2.1:1";
@@ -30,9 +26,9 @@ fn a_flag_goes_before_its_variable_and_that_before_the_file() {
         let mut command = Command::new(BINARY);
         command.arg("serve").envs(variable.map(|at| ("TIDEGATE_HTTP", at)));
         command.args(flag.map(|at| format!("--http={at}"))).env("TIDEGATE_CONFIG", path);
-        let output = command.args(["--admin", expected]).output().unwrap();
+        let said = Ended::of(command.args(["--admin", expected])).err;
         let both = format!("--http and --admin are both {expected}:");
-        assert!(said(&output).contains(&both), "{variable:?} {flag:?}: {}", said(&output));
+        assert!(said.contains(&both), "{variable:?} {flag:?}: {said}");
     }
 }
 
@@ -59,8 +55,8 @@ fn a_token_in_a_variable_goes_before_the_tokens_that_the_file_names() {
     for (token, expected) in [(None, "/nowhere/tokens"), (Some("sesame"), "192.0.2.1")] {
         let mut command = Command::new(BINARY);
         command.arg("serve").arg("-c").arg(file.path()).args(["--grpc", "off", "--resp", "off"]);
-        let output = command.envs(token.map(|token| ("TIDEGATE_TOKEN", token))).output().unwrap();
-        assert!(said(&output).contains(expected), "{}", said(&output));
+        let said = Ended::of(command.envs(token.map(|token| ("TIDEGATE_TOKEN", token)))).err;
+        assert!(said.contains(expected), "{said}");
     }
 }
 
@@ -73,9 +69,7 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
          public_verbs = [\"check\", \"refunds\"]\nreservation_memory = \"1KiB\"\nadmin_readers = \"ann\"\n\
          snapshot_every = 30\nrecord = \"2d\"\nrecord_memory = \"64\"\nrecord_one_in = 0\n"
     ));
-    let output = check(file.path());
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let said = check(file.path()).refused(2);
     for expected in [
         ":6:8: `http`: \"localhost\" is no IP address, and names are not looked up: expected",
         ":7:1: unknown field `thread`: did you mean `threads`?",
@@ -110,10 +104,9 @@ fn fields_that_can_not_be_together_are_a_mistake_of_the_file() {
     let file = config(&format!(
         "{RULE}[server]\nhttp = \"127.0.0.1:77\"\nresp = \"127.0.0.1:77\"\ntls_cert = \"by variable\"\n"
     ));
-    let output = check(file.path());
-    assert_eq!(output.status.code(), Some(2));
+    let said = check(file.path()).refused(2);
     let expected = format!("{}: --http and --resp are both 127.0.0.1:77", file.path().display());
-    assert!(said(&output).starts_with(&expected), "{}", said(&output));
+    assert!(said.starts_with(&expected), "{said}");
 }
 
 #[test]
@@ -127,9 +120,7 @@ fn a_variable_that_can_not_be_read_is_named() {
         ("TIDEGATE_STORE", "http://127.0.0.1", "not the URL of a store"),
         ("TIDEGATE_CONFIG", "", "expected the path of a file; unset TIDEGATE_CONFIG"),
     ] {
-        let output = Command::new(BINARY).arg("serve").env(variable, value).output().unwrap();
-        let said = said(&output);
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = Ended::of(Command::new(BINARY).arg("serve").env(variable, value)).refused(2);
         assert!(said.starts_with(&format!("tidegate: {variable}: ")), "{said}");
         assert!(said.contains(expected), "{said}");
     }
@@ -141,20 +132,17 @@ fn every_command_knows_the_variable_of_the_configuration() {
     let trace = config("{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n");
     let trace = trace.path().to_str().unwrap();
     let path = file.path().to_str().unwrap();
-    for args in [&["check"][..], &["check", path], &["replay", "--trace", trace]] {
-        let output = Command::new(BINARY).args(args).env("TIDEGATE_CONFIG", path).output().unwrap();
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    // A bare argument goes before the variable; two files on the command line are a mistake.
+    for (args, of_variable) in [
+        (&["check"][..], path),
+        (&["check", path], path),
+        (&["replay", "--trace", trace], path),
+        (&["check", path], "/nowhere"),
+    ] {
+        Ended::of(Command::new(BINARY).args(args).env("TIDEGATE_CONFIG", of_variable)).printed();
     }
-    // The bare argument goes before the variable; two files on the command line are a mistake.
-    let of_variable = Command::new(BINARY)
-        .args(["check", path])
-        .env("TIDEGATE_CONFIG", "/nowhere")
-        .output()
-        .unwrap();
-    assert_eq!(of_variable.status.code(), Some(0), "{}", said(&of_variable));
-    let twice = Command::new(BINARY).args(["check", path, "-c", "/nowhere"]).output().unwrap();
-    assert_eq!(twice.status.code(), Some(2));
-    assert!(said(&twice).contains("named twice"), "{}", said(&twice));
+    let twice = run(&["check", path, "-c", "/nowhere"]).refused(2);
+    assert!(twice.contains("named twice"), "{twice}");
 }
 
 /// A token that is exported for commands is not a token that a server accepts.
@@ -177,7 +165,7 @@ async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     let url = format!("http://{}", server.admin);
     let mut rules = Command::new(BINARY);
     rules.args(["rules", "--admin", &url]).env("TIDEGATE_OPERATOR_TOKEN_FILE", &read);
-    assert_eq!(rules.output().unwrap().status.code(), Some(0));
+    Ended::of(&mut rules).printed();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::process::{BINARY, Server};
+use crate::process::{BINARY, Ended, Server};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -304,15 +304,13 @@ fn the_commands_print_what_the_server_has() {
         assert_ne!(events.read_line(&mut event).unwrap(), 0);
     }
     let once = piped(&["stats", "--rule", "per-user"]).wait_with_output().unwrap();
-    let once = String::from_utf8(once.stdout).unwrap();
+    let once = Ended::from(once).printed();
     assert!(once.lines().count() == 2 && once.contains("per-user"), "{once}");
     let ctrl_c = Command::new("kill").args(["-INT", &tail.id().to_string()]).status();
     assert!(ctrl_c.unwrap().success());
     assert_eq!(tail.wait().unwrap().code(), Some(0));
     server.signal("TERM");
-    let output = watch.wait_with_output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("has ended the stream"), "{said}");
+    let ended = Ended::from(watch.wait_with_output().unwrap());
+    assert!(ended.code == Some(1) && ended.err.contains("has ended the stream"), "{ended:?}");
     server.logs("stopped");
 }

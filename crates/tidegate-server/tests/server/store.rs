@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::client::Client;
 use crate::envoy_api::RateLimitRequest;
 use crate::grpc;
-use crate::process::{BINARY, Server, config, not_started, not_started_in};
+use crate::process::{BINARY, Ended, Server, config, not_started, not_started_in};
 use crate::proxy::{Proxy, Way};
 use crate::raw;
 
@@ -203,9 +203,7 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
     let replay = |more: &[&str]| {
         let mut command = Command::new(BINARY);
         command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
-        let output = command.args(["--format", "ndjson"]).args(more).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        Ended::of(command.args(["--format", "ndjson"]).args(more)).printed()
     };
     let here = replay(&[]);
     assert!(here.lines().count() == 400 && here.contains("\"allowed\":false"));
@@ -234,9 +232,7 @@ fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
         assert!(
             Command::new("kill").arg(format!("-{signal}")).arg(pid).status().unwrap().success()
         );
-        let output = replay.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
+        let said = Ended::from(replay.wait_with_output().unwrap()).refused(1);
         assert!(said.contains("was stopped"), "{said}");
         // The key that is used to test writing expires by itself.
         let left = store.keys();

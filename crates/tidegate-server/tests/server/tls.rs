@@ -377,9 +377,7 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
     ] {
         let mut arguments = vec!["serve", "--tls-cert", cert, "--tls-key", key];
         arguments.extend(ca.into_iter().flat_map(|ca| ["--tls-client-ca", ca.as_str()]));
-        let output = run(&arguments);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let said = run(&arguments).refused(2);
         assert!(said.starts_with("tidegate: ") && said.contains(&expected), "{said}: {expected}");
     }
     // A missing setting may come from a variable or the file, but is never passed over.
@@ -388,9 +386,7 @@ fn files_that_can_not_be_used_are_named_with_what_was_expected() {
         ("--tls-key", "--tls-cert"),
         ("--tls-client-ca", "--tls-cert"),
     ] {
-        let lonely = run(&["serve", given, &server]);
-        assert_eq!(lonely.status.code(), Some(2), "{given}");
-        let message = String::from_utf8_lossy(&lonely.stderr).into_owned();
+        let message = run(&["serve", given, &server]).refused(2);
         assert!(message.contains(&format!("{missing} is missing")), "{message}");
     }
 }

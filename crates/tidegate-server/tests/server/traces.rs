@@ -1,18 +1,12 @@
 //! Traces at the command line: logs of many forms, lines that cannot be read, and how a line was read.
 
-use std::process::Output;
-
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::process::{config, run};
+use crate::process::{Ended, config, run};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n";
-
-fn said(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
 
 fn line(client: &str) -> String {
     format!("{client} - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 5\n")
@@ -23,15 +17,17 @@ fn path(file: &NamedTempFile) -> &str {
 }
 
 /// A replay of one trace with more arguments.
-fn replay(trace: &NamedTempFile, more: &[&str]) -> Output {
+fn replay(trace: &NamedTempFile, more: &[&str]) -> Ended {
     let rules = config(RULE);
     let args = ["replay", "-c", path(&rules), "--trace", path(trace), "--format", "json"];
     run(&[&args, more].concat())
 }
 
-fn counts(output: &Output) -> (u64, u64) {
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    (report["requests"].as_u64().unwrap(), report["refused"].as_u64().unwrap())
+/// The exit code of a replay, its requests, and how many of them were refused.
+fn counts(output: &Ended) -> (i32, u64, u64) {
+    let report: Value = serde_json::from_str(&output.out).unwrap();
+    let [requests, refused] = ["requests", "refused"].map(|name| report[name].as_u64().unwrap());
+    (output.code.unwrap(), requests, refused)
 }
 
 #[test]
@@ -44,14 +40,12 @@ fn forty_addresses_of_one_network_are_one_caller_unless_the_prefix_is_longer() {
         (&["--ipv6-prefix", "/128"], 0),
         (&["--ipv6-prefix", "125"], 35),
     ] {
-        let output = replay(&trace, more);
-        assert_eq!(output.status.code(), Some(0), "{}", said(&output.stderr));
-        assert_eq!(counts(&output), (40, refused), "{more:?}");
+        assert_eq!(counts(&replay(&trace, more)), (0, 40, refused), "{more:?}");
     }
     let trace =
         config(&[line("::ffff:192.0.2.1"), line("192.0.2.1:80"), line("192.0.2.1")].concat());
-    assert_eq!(counts(&replay(&trace, &[])), (3, 2));
-    assert_eq!(replay(&trace, &["--ipv6-prefix", "129"]).status.code(), Some(2));
+    assert_eq!(counts(&replay(&trace, &[])), (0, 3, 2));
+    replay(&trace, &["--ipv6-prefix", "129"]).refused(2);
 }
 
 #[test]
@@ -60,18 +54,17 @@ fn trusted_proxies_name_the_caller_and_what_they_leave_out_is_said() {
         |field: &str| format!("{} \"-\" \"curl/8\" \"{field}\"\n", line("10.0.0.5").trim_end());
     let trace =
         config(&[forwarded("192.0.2.1"), forwarded("6.6.6.6, 192.0.2.1"), forwarded("-")].concat());
-    assert_eq!(counts(&replay(&trace, &[])), (3, 2), "no proxy is trusted");
+    assert_eq!(counts(&replay(&trace, &[])), (0, 3, 2), "no proxy is trusted");
     let output = replay(&trace, &["--trusted-proxy", "10.0.0.0/8"]);
-    assert_eq!((output.status.code(), counts(&output)), (Some(0), (3, 1)));
+    assert_eq!(counts(&output), (0, 3, 1));
     let note = "1 of 3 requests count as a trusted proxy's own, because their lines name no other caller in \
                 x-forwarded-for";
-    assert!(said(&output.stderr).contains(note), "{}", said(&output.stderr));
+    assert!(output.err.contains(note), "{}", output.err);
     let trace = config(&[forwarded("for=192.0.2.1"), forwarded("for=192.0.2.2;by=x")].concat());
     let rfc = ["--trusted-proxy", "10.0.0.5", "--forwarded-field", "forwarded"];
-    assert_eq!(counts(&replay(&trace, &rfc)), (2, 0));
-    let output = replay(&trace, &["--trusted-proxy", "10.0.0.0/33"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output.stderr).contains("is not a network"), "{}", said(&output.stderr));
+    assert_eq!(counts(&replay(&trace, &rfc)), (0, 2, 0));
+    let said = replay(&trace, &["--trusted-proxy", "10.0.0.0/33"]).refused(2);
+    assert!(said.contains("is not a network"), "{said}");
 }
 
 #[test]
@@ -84,13 +77,11 @@ fn a_prefix_is_never_taken_for_the_client() {
     ] {
         let lines = (1..=3).map(|i| format!("{prefix}{}", line(&format!("192.0.2.{i}"))));
         let output = replay(&config(&lines.collect::<String>()), &["--fail-above", "0%"]);
-        assert_eq!(output.status.code(), Some(0), "{prefix}: {}", said(&output.stderr));
-        assert_eq!(counts(&output), (3, 0), "{prefix}");
+        assert_eq!(counts(&output), (0, 3, 0), "{prefix}");
     }
     let unknown = (1..=3).map(|i| format!("~ web {}", line(&format!("192.0.2.{i}"))));
-    let output = replay(&config(&unknown.collect::<String>()), &["--fail-above", "0%"]);
-    assert_eq!((output.status.code(), said(&output.stdout)), (Some(1), String::new()));
-    assert!(said(&output.stderr).contains("nothing in "), "{}", said(&output.stderr));
+    let said = replay(&config(&unknown.collect::<String>()), &["--fail-above", "0%"]).refused(1);
+    assert!(said.contains("nothing in "), "{said}");
 }
 
 #[test]
@@ -107,16 +98,19 @@ fn more_than_one_percent_of_unreadable_lines_is_exit_code_1_after_the_report() {
         (&more, &["--allow-unreadable", "--fail-above", "0%"], 1),
     ] {
         let output = replay(trace, flags);
-        let said = said(&output.stderr);
-        assert_eq!(output.status.code(), Some(code), "{flags:?}: {said}");
-        assert_eq!(counts(&output), (198, 197), "the report is printed in any case");
+        assert_eq!(
+            counts(&output),
+            (code, 198, 197),
+            "the report is printed in any case: {flags:?}"
+        );
+        let said = output.err;
         assert!(said.contains(" lines were left out, not being readable:\n  line 199: "), "{said}");
         let says_how = said.contains("3 of 201 lines of ") && said.contains("--explain-line 199");
         assert_eq!(says_how, code == 1 && !flags.contains(&"--allow-unreadable"), "{said}");
     }
     let compare = ["compare", "--rate", "1/1h", "--key", "ip", "--trace", path(&more)];
-    assert_eq!(run(&compare).status.code(), Some(1));
-    assert_eq!(run(&[&compare[..], &["--allow-unreadable"]].concat()).status.code(), Some(0));
+    assert_eq!(run(&compare).code, Some(1));
+    run(&[&compare[..], &["--allow-unreadable"]].concat()).printed();
 }
 
 #[test]
@@ -127,28 +121,21 @@ fn several_traces_are_merged_by_time_and_judged_one_by_one() {
     );
     let rules = config(RULE);
     let args = ["replay", "-c", path(&rules), "--trace", path(&first), "--trace", path(&second)];
-    let report = run(&[&args[..], &["--format", "json"]].concat());
-    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let report = run(&[&args[..], &["--format", "json"]].concat()).object();
     assert_eq!(report["first_at_us"], 1);
     assert_eq!((&report["requests"], &report["refused"]), (&2.into(), &0.into()));
-    let lines = run(&[&args[..], &["--format", "ndjson"]].concat());
-    assert!(
-        said(&lines.stdout).lines().next().unwrap().contains("\"at_us\":1,"),
-        "{}",
-        said(&lines.stdout)
-    );
+    let lines = run(&[&args[..], &["--format", "ndjson"]].concat()).printed();
+    assert!(lines.lines().next().unwrap().contains("\"at_us\":1,"), "{lines}");
     // As a shell writes `--trace *.log`.
     let args = ["replay", "--trace", path(&first), path(&second), "-c", path(&rules)];
-    let report = run(&[&args[..], &["--format", "json"]].concat());
-    let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let report = run(&[&args[..], &["--format", "json"]].concat()).object();
     assert_eq!(report["requests"], 2);
     let large = config(&line("192.0.2.1").repeat(1_000));
     let small = config(&format!("{}nonsense\n", line("192.0.2.1")));
     let args = ["replay", "-c", path(&rules), "--trace", path(&large), "--trace", path(&small)];
     let output = run(&args);
-    assert_eq!(output.status.code(), Some(1));
     let expected = format!("1 of 2 lines of {} cannot be read", path(&small));
-    assert!(said(&output.stderr).contains(&expected), "{}", said(&output.stderr));
+    assert!(output.code == Some(1) && output.err.contains(&expected), "{output:?}");
 }
 
 #[test]
@@ -157,39 +144,31 @@ fn how_a_line_was_read_is_shown_without_a_configuration() {
         config(&format!("{}web-1 | {}stdout x\n\n", line("192.0.2.1"), line("[2001:db8::7]:4711")));
     let explain =
         |number: &str| run(&["replay", "--trace", path(&trace), "--explain-line", number]);
-    let output = explain("2");
     let expected = format!(
         "{}, line 2\n  prefix  docker compose\n  format  access log\n  time    2015-05-17T10:05:03Z\n  \
          client  [2001:db8::7]:4711\n  ip      2001:db8::/64\n  method  GET\n  path    /a\n  status  200\n",
         path(&trace)
     );
-    assert_eq!((output.status.code(), said(&output.stdout)), (Some(0), expected));
-    let left_out = said(&explain("3").stdout);
+    assert_eq!(explain("2").printed(), expected);
+    let left_out = explain("3").printed();
     assert!(left_out.contains("left out  no time found"), "{left_out}");
     assert!(left_out.contains("\n  line      stdout x\n"), "{left_out}");
-    assert!(said(&explain("4").stdout).contains("the line is blank"));
-    let output = explain("5");
-    assert_eq!(output.status.code(), Some(1));
-    assert!(said(&output.stderr).contains("has fewer than 5 lines"));
+    assert!(explain("4").printed().contains("the line is blank"));
+    assert!(explain("5").refused(1).contains("has fewer than 5 lines"));
     let json = r#"{"time":"2015-05-17T10:05:03Z","ip":"192.0.2.1","path":"/a","plan":"pro","api_key":"k"}"#;
     let trace_of_json = config(json);
-    let output = run(&["replay", "--trace", path(&trace_of_json), "--explain-line", "1"]);
-    assert!(
-        said(&output.stdout).ends_with("not read: api_key, plan\n"),
-        "{}",
-        said(&output.stdout)
-    );
+    let shown = run(&["replay", "--trace", path(&trace_of_json), "--explain-line", "1"]).printed();
+    assert!(shown.ends_with("not read: api_key, plan\n"), "{shown}");
     let compare = ["compare", "--trace", path(&trace), "--explain-line", "1"];
-    assert!(said(&run(&compare).stdout).contains("ip      192.0.2.1"));
-    assert_eq!(explain("0").status.code(), Some(2));
+    assert!(run(&compare).printed().contains("ip      192.0.2.1"));
+    explain("0").refused(2);
 }
 
 #[test]
 fn a_format_can_be_given_and_a_wrong_one_is_usage() {
     let trace = config("0.004 192.0.2.1 1431857103\n0.004 192.0.2.1 1431857104\n");
     let output = replay(&trace, &["--log-format", "$request_time $remote_addr $msec"]);
-    assert_eq!((output.status.code(), counts(&output)), (Some(0), (2, 1)));
-    let output = replay(&trace, &["--log-format", "$request_time $remote_addr"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(said(&output.stderr).contains("the format has no time"), "{}", said(&output.stderr));
+    assert_eq!(counts(&output), (0, 2, 1));
+    let said = replay(&trace, &["--log-format", "$request_time $remote_addr"]).refused(2);
+    assert!(said.contains("the format has no time"), "{said}");
 }

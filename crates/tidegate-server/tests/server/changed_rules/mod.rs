@@ -223,7 +223,7 @@ fn a_difference_is_said_with_the_exit_codes_of_diff() {
     let diff = |new: &Path, more: &[&str]| {
         let files = ["diff", old.to_str().unwrap(), new.to_str().unwrap()];
         let output = run(&[&files, more].concat());
-        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+        (output.code, output.out)
     };
     assert_eq!(diff(&old, &[]), (Some(0), "no difference\n".to_owned()));
     let (code, text) = diff(&new, &[]);
