@@ -1,7 +1,7 @@
 //! Reservations over a store: any of its servers settles, renews or drops them, once, over HTTP and RESP.
 
 use redis::{Value, cmd};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::client::Answer;
 use crate::process::Server;
@@ -10,8 +10,7 @@ use crate::store::Store;
 const VERBS: &str = "check,peek,reserve,settle";
 
 fn rules(store: &Store, rule: &str) -> String {
-    let rule = format!("[[rule]]\nname = \"tokens\"\nkey = [\"user\"]\n{rule}");
-    format!("{rule}\n[store]\nurl = \"{}\"\ntimeout = \"5s\"\n", store.url())
+    store.with(&format!("[[rule]]\nname = \"tokens\"\nkey = [\"user\"]\n{rule}"))
 }
 
 const LOG: &str = "algorithm = \"sliding_log\"\nlimit = 1000\nwindow = \"1d\"";
@@ -20,16 +19,14 @@ fn two(store: &Store, rule: &str) -> [Server; 2] {
     [(); 2].map(|()| Server::granting(&rules(store, rule), VERBS))
 }
 
-async fn reserve(server: &Server, cost: u64) -> String {
-    let body = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
-    let answer = server.client().post("/v1/reserve", &body).await.json();
+async fn reserve(server: &Server, cost: u64) -> Json {
+    let answer = server.client().reserve("ada", cost).await;
     assert_eq!(answer["degraded"], false, "{answer}");
-    answer["reservation"].as_str().unwrap().to_owned()
+    answer["reservation"].clone()
 }
 
-async fn settle(server: &Server, id: &str, actual: u64) -> Answer {
-    let body = json!({"reservation": id, "actual": actual}).to_string();
-    server.client().post("/v1/settle", &body).await
+async fn settle(server: &Server, id: &Json, actual: u64) -> Answer {
+    server.client().settle(id, actual).await
 }
 
 /// A balancer without a sticky route sent the settle elsewhere, and it was answered 404.
@@ -54,7 +51,7 @@ async fn any_server_settles_and_of_all_one_does() {
     // Over RESP, and back.
     let [mut at_a, mut at_b] = [a.redis(), b.redis()];
     let id = reserve(&a, 500).await;
-    let settled: Vec<Value> = cmd("TG.SETTLE").arg(&id).arg(20).query(&mut at_b).unwrap();
+    let settled: Vec<Value> = cmd("TG.SETTLE").arg(id.as_str()).arg(20).query(&mut at_b).unwrap();
     assert!(settled.contains(&Value::Int(860)), "{settled:?}");
     let reserved: Vec<Value> = cmd("TG.RESERVE")
         .arg("default")
@@ -62,18 +59,17 @@ async fn any_server_settles_and_of_all_one_does() {
         .query(&mut at_b)
         .unwrap();
     let Some(Value::BulkString(id)) = reserved.last() else { panic!("{reserved:?}") };
-    let id = String::from_utf8(id.clone()).unwrap();
-    let settled = settle(&a, &id, 0).await;
+    let name = std::str::from_utf8(id).unwrap();
+    let settled = settle(&a, &json!(name), 0).await;
     assert_eq!((settled.status.as_u16(), &settled.json()["remaining"]), (200, &json!(860)));
-    let again: Vec<Value> = cmd("TG.SETTLE").arg(&id).arg(0).query(&mut at_a).unwrap();
+    let again: Vec<Value> = cmd("TG.SETTLE").arg(name).arg(0).query(&mut at_a).unwrap();
     assert_eq!(again[7], Value::Int(860), "the server that settled it repeats its answer");
-    let elsewhere = cmd("TG.SETTLE").arg(&id).arg(0).query::<Value>(&mut at_b).unwrap_err();
+    let elsewhere = cmd("TG.SETTLE").arg(name).arg(0).query::<Value>(&mut at_b).unwrap_err();
     assert!(elsewhere.to_string().contains("another server"), "{elsewhere}");
 
     // Wrong numbers of costs claim nothing.
     let id = reserve(&a, 10).await;
-    let body = json!({"reservation": id, "actual": [1, 2]}).to_string();
-    assert_eq!(b.client().post("/v1/settle", &body).await.status, 400);
+    assert_eq!(b.client().settle(&id, vec![1, 2]).await.status, 400);
     assert_eq!(settle(&a, &id, 10).await.status, 200);
 }
 
@@ -91,13 +87,12 @@ async fn a_permit_is_renewed_at_one_server_and_returned_at_the_other() {
     let store = Store::start();
     let [a, b] = two(&store, "algorithm = \"concurrency\"\nlimit = 2\nwindow = \"60s\"");
     let id = reserve(&a, 1).await;
-    let body = json!({"reservation": id}).to_string();
     for server in [&b, &a] {
-        let renewed = server.client().post("/v1/renew", &body).await;
+        let renewed = server.client().renew(&id).await;
         assert_eq!(renewed.json()["renewed"], true, "{}", renewed.text);
     }
     assert_eq!(settle(&b, &id, 0).await.json()["remaining"], 2);
-    let late = a.client().post("/v1/renew", &body).await;
+    let late = a.client().renew(&id).await;
     assert_eq!(late.json()["renewed"], false);
     assert_eq!(settle(&a, &id, 0).await.status, 409);
 }
@@ -126,14 +121,12 @@ async fn an_id_of_nothing_is_settled_at_any_server() {
 #[tokio::test]
 async fn what_was_reserved_without_the_store_stays_with_its_server() {
     let mut store = Store::start();
-    let short = rules(&store, LOG).replace("\"5s\"", "\"100ms\"");
+    let short = rules(&store, LOG).replace("20s", "100ms");
     let [a, b] = [(); 2].map(|()| Server::granting(&short, VERBS));
     store.kill();
-    let client = a.client();
-    let body = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
-    let reserved = client.post("/v1/reserve", &body).await.json();
+    let reserved = a.client().reserve("ada", 5).await;
     assert_eq!(reserved["degraded"], true, "{reserved}");
-    let id = reserved["reservation"].as_str().unwrap();
+    let id = &reserved["reservation"];
     assert_eq!(settle(&a, id, 1).await.status, 200);
     // Without the store the other server does not know whether there is such a reservation.
     let elsewhere = settle(&b, id, 1).await;
@@ -158,7 +151,7 @@ async fn a_server_without_room_leaves_a_reservation_to_the_others() {
     assert_eq!(settle(&a, &id, 1).await.json()["remaining"], 999);
 }
 
-async fn reserve_again(server: &Server, life_ms: u64) -> serde_json::Value {
+async fn reserve_again(server: &Server, life_ms: u64) -> Json {
     let body =
         json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1", "life_ms": life_ms});
     server.client().post("/v1/reserve", &body.to_string()).await.json()
@@ -172,7 +165,7 @@ async fn a_reserve_that_is_repeated_at_any_server_is_one_reservation() {
     let rule = format!("{LOG}\ndedupe = \"1h\"");
     let [a, b] = two(&store, &rule);
     let first = reserve_again(&a, 60_000).await;
-    let id = first["reservation"].as_str().unwrap().to_owned();
+    let id = &first["reservation"];
     for server in [&b, &a, &b] {
         assert_eq!(reserve_again(server, 60_000).await, first);
     }
@@ -182,9 +175,9 @@ async fn a_reserve_that_is_repeated_at_any_server_is_one_reservation() {
     cmd("DEL").arg(&records).exec(&mut redis).unwrap();
     let [c, d] = two(&store, &rule);
     assert_eq!(reserve_again(&c, 60_000).await, first);
-    assert_eq!(settle(&d, &id, 2).await.json()["remaining"], 998);
+    assert_eq!(settle(&d, id, 2).await.json()["remaining"], 998);
     for server in [&a, &b, &c] {
-        assert!(settle(server, &id, 0).await.problem(409).contains("another server"));
+        assert!(settle(server, id, 0).await.problem(409).contains("another server"));
     }
     // It is settled, so a further repetition opens none.
     let late = reserve_again(&b, 60_000).await;
@@ -197,7 +190,7 @@ async fn a_reservation_that_has_ended_is_not_opened_again() {
     let store = Store::start();
     let [a, b] = two(&store, &format!("{LOG}\ndedupe = \"1h\""));
     let first = reserve_again(&a, 1).await;
-    let id = first["reservation"].as_str().unwrap();
+    let id = &first["reservation"];
     while settle(&b, id, 0).await.status != 404 {}
     // The life of the first counts, not the life that a repetition asks for.
     for (server, life_ms) in [(&a, 1), (&b, 1), (&a, 60_000), (&b, 60_000)] {

@@ -8,7 +8,7 @@ use hyper::{HeaderMap, Method, Request, StatusCode};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Builder, Client as Legacy};
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// A client of one listener.
 #[derive(Clone)]
@@ -106,6 +106,27 @@ impl Client {
     /// Posts JSON to `/v1/check`.
     pub(crate) async fn check(&self, body: &str) -> Answer {
         self.post("/v1/check", body).await
+    }
+
+    /// Reserves units for a user; its answer.
+    pub(crate) async fn reserve(&self, user: &str, cost: u64) -> Value {
+        let body = json!({"descriptor": {"user": user}, "cost": cost}).to_string();
+        self.post("/v1/reserve", &body).await.json()
+    }
+
+    pub(crate) async fn settle(&self, id: &Value, actual: impl Into<Value>) -> Answer {
+        let body = json!({"reservation": id, "actual": actual.into()}).to_string();
+        self.post("/v1/settle", &body).await
+    }
+
+    pub(crate) async fn renew(&self, id: &Value) -> Answer {
+        self.post("/v1/renew", &json!({"reservation": id}).to_string()).await
+    }
+
+    /// The units that a user has left.
+    pub(crate) async fn remaining(&self, user: &str) -> Value {
+        let body = json!({"descriptor": {"user": user}}).to_string();
+        self.post("/v1/peek", &body).await.json()["remaining"].clone()
     }
 
     pub(crate) async fn send(

@@ -3,12 +3,12 @@
 use crate::process::Server;
 use crate::store::{RULE, Store};
 
+/// Over HTTP and RESP, in memory and in a store.
 #[tokio::test]
 async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
     let store = Store::start();
     let rule = format!("{RULE}dedupe = \"1h\"\n");
-    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    for rules in [rule, shared] {
+    for rules in [store.with(&rule), rule] {
         let server = Server::with_rules(&rules);
         let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
         assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
@@ -35,26 +35,13 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
             let wrong = server.operator().post(path, &body("\"a\"")).await;
             assert!(wrong.status == 400 && wrong.text.contains("request_id"), "{}", wrong.text);
         }
-    }
-}
-
-#[test]
-fn redis_clients_ask_again_under_an_id_with_and_without_a_store() {
-    let store = Store::start();
-    let rule = format!("{RULE}dedupe = \"1h\"\n");
-    let shared = format!("{rule}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    for rules in [rule, shared] {
-        let server = Server::with_rules(&rules);
-        let names_it = server.printed.contains(&format!("  store  {}/0  ", store.url()));
-        assert_eq!(names_it, rules.contains("[store]"), "{}", server.printed);
-        let mut connection = server.redis();
         // All commands are in one pipeline: a repeated request may still be on its way.
         let mut pipe = redis::pipe();
         for id in ["a", "a", "b", "a", "b"] {
-            pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "ada"]);
+            pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "bob"]);
         }
-        pipe.cmd("TG.CHECK").arg(&["default", "user", "ada"]);
-        let reply: Vec<Vec<redis::Value>> = pipe.query(&mut connection).unwrap();
+        pipe.cmd("TG.CHECK").arg(&["default", "user", "bob"]);
+        let reply: Vec<Vec<redis::Value>> = pipe.query(&mut server.redis()).unwrap();
         let remaining: Vec<_> = reply.iter().map(|answer| answer[7].clone()).collect();
         assert_eq!(remaining, [7, 7, 4, 7, 4, 3].map(redis::Value::Int));
     }

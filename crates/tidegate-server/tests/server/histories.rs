@@ -68,7 +68,7 @@ impl Answered {
 
 /// Servers over one store, which is given time for every request.
 fn servers(store: &Store, rules: &str) -> Vec<Server> {
-    let rules = format!("{rules}\n[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    let rules = store.with(rules);
     (0..SERVERS).map(|_| Server::with_rules(&rules)).collect()
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::Client;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -19,19 +19,14 @@ fn rules(store: &Store) -> String {
     )
 }
 
-async fn reserve(client: &Client) -> String {
-    let body = json!({"descriptor": {"user": "ada"}, "cost": 50}).to_string();
+async fn reserve(client: &Client) -> Value {
     loop {
-        let answer = client.post("/v1/reserve", &body).await.json();
+        let answer = client.reserve("ada", 50).await;
         // The store decides, however busy the machine is.
         if answer["degraded"] == false {
-            return answer["reservation"].as_str().unwrap().to_owned();
+            return answer["reservation"].clone();
         }
     }
-}
-
-async fn settle(client: &Client, id: &str, actual: u64) -> Answer {
-    client.post("/v1/settle", &json!({"reservation": id, "actual": actual}).to_string()).await
 }
 
 async fn used(client: &Client) -> u64 {
@@ -58,11 +53,11 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     store.signal("STOP");
     let (mut waiting, mut unknown) = (Vec::new(), 0);
     for id in &ids {
-        let answer = settle(&client, id, 5).await;
+        let answer = client.settle(id, 5).await;
         match answer.status.as_u16() {
             202 => {
                 assert_eq!(answer.json()["pending"], true);
-                assert_eq!(settle(&client, id, 6).await.status, 409, "another cost");
+                assert_eq!(client.settle(id, 6).await.status, 409, "another cost");
                 waiting.push(id);
             }
             200 => {}
@@ -78,7 +73,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     while !admin.get("/metrics").await.text.contains("\ntidegate_reservations_pending 0\n") {}
     let mut settled = 0;
     for id in waiting {
-        let answer = settle(&client, id, 5).await;
+        let answer = client.settle(id, 5).await;
         settled += u64::from(answer.status == 200);
     }
     // Each is settled once, or it is unknown whether it was: at least 5 units of each are used, and 50 at most.
@@ -117,7 +112,7 @@ async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end()
             break;
         }
     }
-    let last = settle(&client, ids.last().unwrap(), 1).await;
+    let last = client.settle(&json!(ids.last()), 1).await;
     // This server has forgotten it, and only the store knows whether its life is over.
     assert!(last.problem(503).contains("nothing was settled"));
 }

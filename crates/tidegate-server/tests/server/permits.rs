@@ -7,7 +7,6 @@ use redis::{Value, cmd};
 use serde_json::{Value as Json, json};
 use tokio::time::sleep;
 
-use crate::client::Client;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -34,63 +33,48 @@ fn granting(rules: &str) -> Server {
     Server::granting(rules, "check,reserve,settle")
 }
 
-fn of(id: &Json) -> String {
-    json!({"reservation": id}).to_string()
-}
-
-async fn reserve(client: &Client) -> Json {
-    let body = json!({"descriptor": {"user": "ada"}, "cost": 1}).to_string();
-    client.post("/v1/reserve", &body).await.json()
-}
-
 /// Takes both permits, returns one, renews the other.
 async fn taken_renewed_and_returned(server: &Server) {
     let client = server.client();
-    let (one, two) = (reserve(&client).await, reserve(&client).await);
+    let (one, two) = (client.reserve("ada", 1).await, client.reserve("ada", 1).await);
     let token = |reserved: &Json| {
         let permits = reserved["permits"].as_array().unwrap();
         assert_eq!((permits.len(), &permits[0]["rule"]), (1, &json!("jobs")));
         permits[0]["token"].as_u64().unwrap()
     };
     assert!(token(&two) > token(&one));
-    let refused = reserve(&client).await;
+    let refused = client.reserve("ada", 1).await;
     assert_eq!((&refused["allowed"], refused.get("permits")), (&json!(false), None));
     for _ in 0..2 {
-        let renewed = client.post("/v1/renew", &of(&one["reservation"])).await;
+        let renewed = client.renew(&one["reservation"]).await;
         assert_eq!((renewed.status.as_u16(), renewed.json()), (200, json!({"renewed": true})));
     }
-    let settle = json!({"reservation": one["reservation"], "actual": 7}).to_string();
-    let settled = client.post("/v1/settle", &settle).await.json();
+    let settled = client.settle(&one["reservation"], 7).await.json();
     assert_eq!((&settled["rule"], &settled["remaining"]), (&json!("jobs"), &json!(1)));
-    let late = client.post("/v1/renew", &of(&one["reservation"])).await;
+    let late = client.renew(&one["reservation"]).await;
     assert_eq!(late.json(), json!({"renewed": false}), "it was returned");
-    assert!(token(&reserve(&client).await) > token(&two));
-    let unknown = of(&json!("00000000000000000000000000000000"));
-    client.post("/v1/renew", &unknown).await.problem(404);
+    assert!(token(&client.reserve("ada", 1).await) > token(&two));
+    client.renew(&json!("0".repeat(32))).await.problem(404);
     client.post("/v1/renew", "{}").await.problem(400);
 }
 
 #[tokio::test]
-async fn permits_are_taken_renewed_and_returned() {
-    taken_renewed_and_returned(&granting(&rules("1h"))).await;
-}
-
-#[tokio::test]
-async fn permits_in_a_store_are_taken_renewed_and_returned() {
+async fn permits_are_taken_renewed_and_returned_in_memory_and_in_a_store() {
     let store = Store::start();
-    let rules = format!("{}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", rules("1h"), store.url());
-    taken_renewed_and_returned(&granting(&rules)).await;
+    for rules in [rules("1h"), store.with(&rules("1h"))] {
+        taken_renewed_and_returned(&granting(&rules)).await;
+    }
 }
 
 #[tokio::test]
 async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
     let mut server = granting(&rules("50ms"));
     let client = server.client();
-    let late = reserve(&client).await;
-    let mut last = reserve(&client).await;
+    let late = client.reserve("ada", 1).await;
+    let mut last = client.reserve("ada", 1).await;
     for _ in 0..2 {
         let next = loop {
-            let next = reserve(&client).await;
+            let next = client.reserve("ada", 1).await;
             if next["allowed"] == true {
                 break next;
             }
@@ -100,12 +84,12 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
     }
     assert!(last["permits"][0]["token"].as_u64() > late["permits"][0]["token"].as_u64());
     for _ in 0..8 {
-        let answer = client.post("/v1/renew", &of(&late["reservation"])).await.json();
+        let answer = client.renew(&late["reservation"]).await.json();
         assert_eq!(answer, json!({"renewed": false}));
     }
     server.logs("permits are renewed too late");
     let calls = client.post("/v1/reserve", r#"{"descriptor": {"team": "a"}}"#).await.json();
-    let answer = client.post("/v1/renew", &of(&calls["reservation"])).await.json();
+    let answer = client.renew(&calls["reservation"]).await.json();
     assert_eq!(answer, json!({"renewed": true}), "it has no permit");
     server.logs("permits are renewed in time again");
     let metrics = server.metrics().await;
@@ -138,7 +122,7 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     assert!(unknown.to_string().contains("32 hexadecimal digits"), "{unknown}");
 
     let without = Server::with_rules_and(&rules("1h"), &["--public-verbs", "check,reserve"]);
-    let refused = without.client().post("/v1/renew", &of(&json!(id))).await.problem(403);
+    let refused = without.client().renew(&json!(id)).await.problem(403);
     assert!(refused.contains("`settle`"), "{refused}");
 }
 
@@ -155,8 +139,7 @@ async fn a_repeated_answer_names_no_permit_that_was_returned() {
     assert!(first["permits"].is_array());
     assert_eq!(again["reservation"], first["reservation"]);
     assert_eq!(again["permits"], first["permits"]);
-    let settle = json!({"reservation": first["reservation"], "actual": 1}).to_string();
-    assert_eq!(client.post("/v1/settle", &settle).await.status, 200);
+    assert_eq!(client.settle(&first["reservation"], 1).await.status, 200);
     let late = client.post("/v1/reserve", &body).await.json();
     assert_eq!((&late["allowed"], &late["remaining"]), (&json!(true), &json!(1)), "as at first");
     assert_eq!((late.get("reservation"), late.get("permits")), (None, None), "{late}");

@@ -97,8 +97,7 @@ async fn a_recording_is_replayed_as_it_was_decided_in_memory() {
 #[tokio::test]
 async fn a_recording_is_replayed_as_it_was_decided_over_a_store() {
     let store = Store::start();
-    let url = store.url();
-    decides_again(&format!("{RULES}[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n")).await;
+    decides_again(&store.with(RULES)).await;
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Units that are reserved before work and settled after it, over HTTP and RESP, in memory and in a store.
 
 use redis::{Value, cmd};
-use serde_json::json;
+use serde_json::{Value as Json, json};
 
 use crate::process::{Ended, Server};
 use crate::store::Store;
@@ -22,42 +22,40 @@ fn granting(rules: &str) -> Server {
 
 const UNKNOWN: &str = "00000000000000000000000000000000";
 
-fn settle(id: &str, actual: impl Into<serde_json::Value>) -> String {
-    json!({"reservation": id, "actual": actual.into()}).to_string()
+/// The id in the answer to a reserve.
+fn id(reserved: &Json) -> &Json {
+    assert_eq!(reserved["reservation"].as_str().map(str::len), Some(32), "{reserved}");
+    &reserved["reservation"]
 }
 
-/// Reserves, settles for less, for more and not at all; `server` has these rules.
-async fn settled_for_what_it_cost(server: &Server) {
-    let client = server.client();
-    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 500}).to_string();
-    let first = client.post("/v1/reserve", &reserve).await;
-    assert_eq!((first.status.as_u16(), &first.json()["remaining"]), (200, &json!(500)));
-    assert!(first.header("x-ratelimit-limit").is_some());
-    let id = first.json()["reservation"].as_str().unwrap().to_owned();
-    assert_eq!(id.len(), 32);
-    for _ in 0..2 {
-        let settled = client.post("/v1/settle", &settle(&id, 120)).await;
-        assert_eq!(settled.status, 200, "{}", settled.text);
-        let answer = settled.json();
-        assert_eq!((&answer["rule"], &answer["remaining"]), (&json!("tokens"), &json!(880)));
-        assert_eq!((&answer["settled"], &answer["cut"]), (&json!(120), &json!(0)));
-    }
-    let other = client.post("/v1/settle", &settle(&id, 121)).await.problem(409);
-    assert!(
-        other.contains("for another cost: for 120 in all, and this settle says 121"),
-        "{other}"
-    );
-    let second = client.post("/v1/reserve", &reserve).await.json();
-    let id = second["reservation"].as_str().unwrap();
-    let debt = client.post("/v1/settle", &settle(id, 2_000)).await.json();
-    assert_eq!((&debt["remaining"], &debt["allowed"]), (&json!(0), &json!(true)), "into debt");
-    let refused = client.post("/v1/reserve", &reserve).await;
-    assert_eq!((refused.status.as_u16(), refused.json().get("reservation")), (429, None));
-}
-
+/// In memory and in a store: settled for less, for more and not at all.
 #[tokio::test]
 async fn a_reservation_is_settled_for_what_it_cost() {
-    settled_for_what_it_cost(&granting(RULES)).await;
+    let store = Store::start();
+    for rules in [RULES, &store.with(RULES)] {
+        let server = granting(rules);
+        let client = server.client();
+        let reserve = json!({"descriptor": {"user": "ada"}, "cost": 500}).to_string();
+        let first = client.post("/v1/reserve", &reserve).await;
+        assert_eq!((first.status.as_u16(), &first.json()["remaining"]), (200, &json!(500)));
+        assert!(first.header("x-ratelimit-limit").is_some());
+        let first = first.json();
+        for _ in 0..2 {
+            let settled = client.settle(id(&first), 120).await;
+            assert_eq!(settled.status, 200, "{}", settled.text);
+            let answer = settled.json();
+            assert_eq!((&answer["rule"], &answer["remaining"]), (&json!("tokens"), &json!(880)));
+            assert_eq!((&answer["settled"], &answer["cut"]), (&json!(120), &json!(0)));
+        }
+        let other = client.settle(id(&first), 121).await.problem(409);
+        let expected = "for another cost: for 120 in all, and this settle says 121";
+        assert!(other.contains(expected), "{other}");
+        let second = client.reserve("ada", 500).await;
+        let debt = client.settle(id(&second), 2_000).await.json();
+        assert_eq!((&debt["remaining"], &debt["allowed"]), (&json!(0), &json!(true)), "into debt");
+        let refused = client.post("/v1/reserve", &reserve).await;
+        assert_eq!((refused.status.as_u16(), refused.json().get("reservation")), (429, None));
+    }
 }
 
 #[tokio::test]
@@ -66,10 +64,8 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
     let client = server.client();
     // The limit and a debt of another limit; then a reservation that holds nothing.
     for (cost, actual, cut) in [(500, 5_000, 3_000), (0, 7, 7)] {
-        let reserve = json!({"descriptor": {"user": "ada"}, "cost": cost}).to_string();
-        let reserved = client.post("/v1/reserve", &reserve).await.json();
-        let id = reserved["reservation"].as_str().unwrap();
-        let settled = client.post("/v1/settle", &settle(id, actual)).await.json();
+        let reserved = client.reserve("ada", cost).await;
+        let settled = client.settle(id(&reserved), actual).await.json();
         assert_eq!(settled["cut"], json!(cut));
     }
     let metrics = server.metrics().await;
@@ -84,17 +80,12 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
 async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted_and_logged() {
     let server = granting(RULES);
     let client = server.client();
-    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
-    let mut ids = Vec::new();
-    for _ in 0..2 {
-        let reserved = client.post("/v1/reserve", &reserve).await.json();
-        ids.push(reserved["reservation"].as_str().unwrap().to_owned());
-    }
+    let reserved = [client.reserve("ada", 100).await, client.reserve("ada", 100).await];
     let admin = server.operator();
     let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
     assert_eq!(admin.put_rules("", "*", others).await.status, 200);
-    for (id, actual, cut) in [(&ids[0], 0, 0), (&ids[1], 300, 200)] {
-        let settled = client.post("/v1/settle", &settle(id, actual)).await.json();
+    for (one, actual, cut) in [(&reserved[0], 0, 0), (&reserved[1], 300, 200)] {
+        let settled = client.settle(id(one), actual).await.json();
         assert_eq!((&settled["settled"], &settled["cut"]), (&json!(actual - cut), &json!(cut)));
     }
     let metrics = admin.get("/metrics").await.text;
@@ -107,26 +98,16 @@ async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted
     assert!(log.contains("of a rule that is gone"), "{log}");
 }
 
-#[tokio::test]
-async fn a_reservation_in_a_store_is_settled_for_what_it_cost() {
-    let store = Store::start();
-    let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    settled_for_what_it_cost(&granting(&rules)).await;
-}
-
 /// Over HTTP and RESP, in memory and in a store.
 #[tokio::test]
 async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
     let store = Store::start();
-    let in_store = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
-    for rules in [RULES, &in_store] {
+    for rules in [RULES, &store.with(RULES)] {
         let server = granting(rules);
         let client = server.client();
-        let reserve = json!({"descriptor": {"user": "ada"}, "cost": 0}).to_string();
-        let reserved = client.post("/v1/reserve", &reserve).await.json();
-        let id = reserved["reservation"].as_str().unwrap();
+        let reserved = client.reserve("ada", 0).await;
         for actual in [7, 7, 2_000, 0] {
-            let settled = client.post("/v1/settle", &settle(id, actual)).await;
+            let settled = client.settle(id(&reserved), actual).await;
             assert_eq!(settled.status, 200, "{}", settled.text);
             let answer = settled.json();
             assert_eq!((&answer["settled"], &answer["cut"]), (&json!(0), &json!(actual)));
@@ -142,8 +123,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
             let [.., taken, _, cut] = &settled[..] else { panic!("{settled:?}") };
             assert_eq!((taken, cut), (&Value::Int(0), &Value::Int(actual)), "{settled:?}");
         }
-        let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
-        assert_eq!(peek["remaining"], 1_000);
+        assert_eq!(client.remaining("ada").await, 1_000);
         let metrics = server.metrics().await;
         assert!(metrics.contains("\ntidegate_reservations 0\n"), "{metrics}");
     }
@@ -154,26 +134,23 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
 #[tokio::test]
 async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_settled_here() {
     let mut store = Store::start();
-    let rules = format!("{RULES}[store]\nurl = \"{}\"\ntimeout = \"1s\"\n", store.url());
+    let rules = store.with(RULES).replace("20s", "1s");
     let server = granting(&rules);
     let client = server.client();
-    let reserve = json!({"descriptor": {"user": "ada"}, "cost": 100}).to_string();
-    let of_store = client.post("/v1/reserve", &reserve).await.json();
+    let of_store = client.reserve("ada", 100).await;
     assert_eq!(of_store["degraded"], false);
     store.kill();
-    let body = settle(of_store["reservation"].as_str().unwrap(), 1);
-    let refused = client.post("/v1/settle", &body).await;
+    let refused = client.settle(id(&of_store), 1).await;
     match refused.status.as_u16() {
         202 => assert_eq!(refused.json()["pending"], true),
         _ => assert!(refused.problem(503).contains("it is unknown whether")),
     }
-    let mut here = client.post("/v1/reserve", &reserve).await.json();
+    let mut here = client.reserve("ada", 100).await;
     while here["degraded"] == false {
-        here = client.post("/v1/reserve", &reserve).await.json();
+        here = client.reserve("ada", 100).await;
     }
     let left = here["remaining"].as_u64().unwrap();
-    let body = settle(here["reservation"].as_str().unwrap(), 40);
-    let settled = client.post("/v1/settle", &body).await;
+    let settled = client.settle(id(&here), 40).await;
     assert_eq!(settled.status, 200, "{}", settled.text);
     let answer = settled.json();
     assert_eq!((&answer["degraded"], &answer["remaining"]), (&json!(true), &json!(left + 60)));
@@ -186,11 +163,10 @@ async fn each_descriptor_may_have_a_cost_of_its_own() {
     let call = json!({"descriptor": {"user": "ada", "kind": "call"}, "cost": 1});
     let tokens = json!({"descriptor": {"user": "bob"}, "cost": 300});
     let body = json!({"descriptors": [call, tokens]}).to_string();
-    let id = client.post("/v1/reserve", &body).await.json()["reservation"].clone();
-    let id = id.as_str().unwrap();
-    let wrong = client.post("/v1/settle", &settle(id, vec![1, 2, 3])).await.problem(400);
+    let reserved = client.post("/v1/reserve", &body).await.json();
+    let wrong = client.settle(id(&reserved), vec![1, 2, 3]).await.problem(400);
     assert!(wrong.contains("one for each of the 2 descriptors"), "{wrong}");
-    assert_eq!(client.post("/v1/settle", &settle(id, vec![1, 40])).await.status, 200);
+    assert_eq!(client.settle(id(&reserved), vec![1, 40]).await.status, 200);
     let left = async |user: &str, kind: &str| {
         let body = json!({"descriptor": {"user": user, "kind": kind}}).to_string();
         client.post("/v1/peek", &body).await.json()["remaining"].clone()
@@ -204,13 +180,11 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
     let answer = client.post("/v1/reserve", &reserve).await.json();
-    let body = settle(answer["reservation"].as_str().unwrap(), 0);
     let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
     let admin = server.operator();
     while !admin.get("/metrics").await.text.contains(ended) {}
-    assert!(client.post("/v1/settle", &body).await.problem(404).contains("its life is over"));
-    let peek = client.post("/v1/peek", r#"{"descriptor": {"user": "ada"}}"#).await.json();
-    assert_eq!(peek["remaining"], 993);
+    assert!(client.settle(id(&answer), 0).await.problem(404).contains("its life is over"));
+    assert_eq!(client.remaining("ada").await, 993);
 }
 
 #[tokio::test]
@@ -242,7 +216,7 @@ async fn what_can_not_be_reserved_or_settled_is_reported() {
         let detail = client.post(path, &body.to_string()).await.problem(400);
         assert!(detail.contains(expected), "{path} {body}: {detail}");
     }
-    let detail = client.post("/v1/settle", &settle(UNKNOWN, 1)).await.problem(404);
+    let detail = client.settle(&json!(UNKNOWN), 1).await.problem(404);
     assert!(detail.contains("no such reservation"), "{detail}");
 }
 
@@ -262,8 +236,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
     assert!((50..200).contains(&admitted), "{admitted}");
     let metrics = server.metrics().await;
     assert!(metrics.contains(&format!("\ntidegate_reservations {admitted}\n")), "{metrics}");
-    let left = client.post("/v1/peek", &reserve).await.json()["remaining"].clone();
-    assert_eq!(left, 1_000 - admitted);
+    assert_eq!(client.remaining("ada").await, 1_000 - admitted);
 }
 
 #[tokio::test]
@@ -278,7 +251,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
     assert_eq!((reply.len(), &reply[7]), (24, &Value::Int(500)));
     let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
-    let http = server.client().post("/v1/settle", &settle(id, 120)).await;
+    let http = server.client().settle(&json!(id), 120).await;
     assert_eq!(http.json()["remaining"], 880, "every listener knows the id");
     let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
     assert_eq!(refused.last(), Some(&refused[23].clone()));
@@ -299,19 +272,14 @@ async fn redis_clients_reserve_and_settle_as_well() {
 async fn operators_list_settle_and_drop_reservations() {
     let files = crate::certificates::Certificates::new();
     let read = files.with("read", "for-read\n");
-    let mut server = Server::with_rules_and(
-        RULES,
-        &["--public-verbs", VERBS, "--admin-read-token-file", &read, "--admin-token-file"]
-            .into_iter()
-            .chain([files.with("change", "for-change\n").as_str()])
-            .collect::<Vec<_>>(),
-    );
+    let change = files.with("change", "for-change\n");
+    let tokens = ["--admin-read-token-file", &read, "--admin-token-file", &change];
+    let more = [&["--public-verbs", VERBS][..], &tokens].concat();
+    let mut server = Server::with_rules_and(RULES, &more);
     let (client, admin) = (server.client(), server.operator());
     let mut ids = Vec::new();
     for user in ["ada", "bob", "eve"] {
-        let body = json!({"descriptor": {"user": user}, "cost": 7}).to_string();
-        let answer = client.post("/v1/reserve", &body).await.json();
-        ids.push(answer["reservation"].as_str().unwrap().to_owned());
+        ids.push(id(&client.reserve(user, 7).await).as_str().unwrap().to_owned());
     }
     let list = async |token: &str| {
         admin.get_with("/v1/reservations?n=2", &[("authorization", token)]).await
@@ -330,11 +298,7 @@ async fn operators_list_settle_and_drop_reservations() {
     assert_eq!(drop("Bearer for-change").await.json(), json!({"dropped": true}));
     assert!(drop("Bearer for-change").await.problem(404).contains("no such reservation"));
     server.logs("verb=\"drop\"");
-    let left = async |user: &str| {
-        let body = json!({"descriptor": {"user": user}}).to_string();
-        client.post("/v1/peek", &body).await.json()["remaining"].clone()
-    };
-    assert_eq!(left("ada").await, 993, "its units stay taken");
+    assert_eq!(client.remaining("ada").await, 993, "its units stay taken");
     let url = format!("http://{}", server.admin);
     let command = |words: &[&str]| {
         let mut command = std::process::Command::new(crate::process::BINARY);
@@ -347,7 +311,7 @@ async fn operators_list_settle_and_drop_reservations() {
     let settled = command(&["settle", &ids[1], "3"]);
     assert_eq!(settled, format!("{} is settled for 3; cut: 0\n", ids[1]));
     server.logs("settled for [3]");
-    assert_eq!(left("bob").await, 997);
+    assert_eq!(client.remaining("bob").await, 997);
     assert!(command(&["drop", &ids[2]]).contains("its units stay taken"));
     assert!(command(&["--format", "json"]).starts_with("{\"open\":0,"));
 }

@@ -31,6 +31,11 @@ impl Store {
         self.0.url()
     }
 
+    /// Rules whose limiters are in it.
+    pub(crate) fn with(&self, rules: &str) -> String {
+        format!("{rules}\n[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", self.url())
+    }
+
     /// Its port.
     pub(crate) const fn port(&self) -> u16 {
         self.0.port
@@ -245,7 +250,7 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
     let store = Store::start();
     let waits = RULE.replace("1d", "200ms").replace("limit = 10", "limit = 1")
         + "on_excess = { wait = \"1h\", max_waiters = 10 }\n";
-    let rules = format!("{waits}[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url());
+    let rules = store.with(&waits);
     let servers = [Server::with_rules(&rules), Server::with_rules(&rules)];
     for _ in 0..2 {
         for server in &servers {
