@@ -83,88 +83,81 @@ async fn a_refusal_is_429_with_a_retry_after_that_is_not_too_early() {
     assert!((1..=HOUR_US).contains(&wait), "{wait}");
     let answer = refused.header("retry-after").unwrap();
     assert_eq!(answer.parse::<u64>().unwrap(), wait.div_ceil(1_000_000));
-    let other = client.check(r#"{"descriptor": {"user": "b"}}"#).await;
-    assert_eq!(other.status, 200, "another key has a limiter of its own");
 }
 
-#[tokio::test]
-async fn a_cost_that_never_fits_is_422_and_has_no_retry_after() {
-    let (_server, client) = server();
-    let answer = client.check(r#"{"descriptor": {"user": "a"}, "cost": 4}"#).await;
-    assert_eq!(answer.status, 422);
-    assert_eq!(answer.header("retry-after"), None);
-    assert_eq!(answer.header("x-ratelimit-limit"), Some("3"));
-    let body = answer.json();
-    assert_eq!((&body["allowed"], &body["retry_after_us"]), (&json!(false), &Value::Null));
-    assert_eq!(body["remaining"], 3, "nothing was taken");
-}
+/// Questions in their order, the status of each answer, and some of its fields.
+const QUESTIONS: [(&str, &str, u16, &str); 20] = [
+    // A cost that never fits takes nothing.
+    (
+        "check",
+        r#"{"descriptor": {"user": "never"}, "cost": 4}"#,
+        422,
+        r#"{"allowed": false, "limit": 3, "remaining": 3, "retry_after_us": null}"#,
+    ),
+    ("check", r#"{"domain": "free", "descriptor": {}}"#, 200, UNLIMITED),
+    ("check", r#"{"domain": "nobody's", "descriptor": {"user": "a"}}"#, 200, UNLIMITED),
+    ("check", r#"{"descriptor": {"nothing": "matches"}}"#, 200, UNLIMITED),
+    // A cost of 0 only asks.
+    ("check", r#"{"descriptor": {"user": "zero"}, "cost": 0}"#, 200, r#"{"remaining": 3}"#),
+    ("check", r#"{"descriptor": {"user": "zero"}, "cost": 0}"#, 200, r#"{"remaining": 3}"#),
+    // All descriptors admit, or none is charged.
+    ("check", BOTH, 200, r#"{"rule": "per-tenant"}"#),
+    ("check", BOTH, 429, r#"{"rule": "per-tenant", "allowed": false}"#),
+    ("peek", r#"{"descriptor": {"user": "both"}, "cost": 0}"#, 200, r#"{"remaining": 2}"#),
+    // A limiter that is named twice sums its costs.
+    (
+        "check",
+        r#"{"descriptors": [{"user": "sum"}, {"user": "sum"}, {"cost": 0, "descriptor": {"user": "sum"}}]}"#,
+        200,
+        r#"{"remaining": 1}"#,
+    ),
+    // The cost next to the descriptors holds for descriptors without a cost.
+    (
+        "check",
+        r#"{"cost": 2, "descriptors": [{"user": "two"}, {"descriptor": {"user": "one"}, "cost": 1}]}"#,
+        200,
+        "{}",
+    ),
+    ("peek", r#"{"descriptor": {"user": "two"}, "cost": 0}"#, 200, r#"{"remaining": 1}"#),
+    ("peek", r#"{"descriptor": {"user": "one"}, "cost": 0}"#, 200, r#"{"remaining": 2}"#),
+    // Entries may have the names of fields.
+    (
+        "check",
+        r#"{"descriptors": [{"descriptor": "x", "cost": "y", "user": "named"}]}"#,
+        200,
+        r#"{"rule": "per-user"}"#,
+    ),
+    // A peek answers like a check and takes nothing.
+    ("peek", r#"{"descriptor": {"user": "look"}, "cost": 3}"#, 200, r#"{"remaining": 3}"#),
+    ("peek", r#"{"descriptor": {"user": "look"}, "cost": 3}"#, 200, r#"{"remaining": 3}"#),
+    ("check", r#"{"descriptor": {"user": "look"}, "cost": 3}"#, 200, r#"{"remaining": 0}"#),
+    ("peek", r#"{"descriptor": {"user": "look"}, "cost": 3}"#, 429, r#"{"allowed": false}"#),
+    ("check", r#"{"descriptor": {"user": "other"}}"#, 200, r#"{"remaining": 2}"#),
+    ("check", r#"{"domain": "jobs", "descriptor": {}}"#, 200, r#"{"delay_us": 0}"#),
+];
+const UNLIMITED: &str = r#"{"unlimited": true, "rule": null, "limit": null, "remaining": null}"#;
+const BOTH: &str =
+    r#"{"descriptors": [{"user": "both"}, {"descriptor": {"tenant": "both"}, "cost": 2}]}"#;
 
 #[tokio::test]
-async fn what_no_rule_limits_is_unlimited() {
+async fn each_question_has_its_status_its_fields_and_a_retry_after_only_if_it_is_refused() {
     let (_server, client) = server();
-    for body in [
-        r#"{"domain": "free", "descriptor": {}}"#,
-        r#"{"domain": "nobody's", "descriptor": {"user": "a"}}"#,
-        r#"{"descriptor": {"nothing": "matches"}}"#,
-    ] {
-        let answer = client.check(body).await;
-        assert_eq!(answer.status, 200, "{body}");
-        assert_eq!(fields(&answer), FIELDS);
+    for (verb, body, status, expected) in QUESTIONS {
+        let answer = client.post(&format!("/v1/{verb}"), body).await;
+        assert_eq!(answer.status, status, "{body}: {}", answer.text);
+        assert_eq!(answer.header("retry-after").is_some(), status == 429, "{body}");
         let reported = answer.json();
-        assert_eq!(reported["unlimited"], true, "{body}");
-        for absent in ["rule", "limit", "remaining"] {
-            assert_eq!(reported[absent], Value::Null, "{body}");
+        let limit = reported["limit"].as_u64().map(|limit| limit.to_string());
+        assert_eq!(answer.header("x-ratelimit-limit"), limit.as_deref(), "{body}");
+        assert!(verb == "peek" || fields(&answer) == FIELDS, "{body}: {}", answer.text);
+        let expected: Value = serde_json::from_str(expected).unwrap();
+        for (name, value) in expected.as_object().unwrap() {
+            assert_eq!(reported[name], *value, "{name} of {body}: {}", answer.text);
         }
-        assert_eq!(answer.header("x-ratelimit-limit"), None);
     }
-}
-
-#[tokio::test]
-async fn a_cost_of_zero_only_asks() {
-    let (_server, client) = server();
-    for _ in 0..5 {
-        let answer = client.check(r#"{"descriptor": {"user": "a"}, "cost": 0}"#).await;
-        assert_eq!((answer.status.as_u16(), &answer.json()["remaining"]), (200, &json!(3)));
-    }
-}
-
-#[tokio::test]
-async fn all_descriptors_must_admit_else_none_is_charged() {
-    let (_server, client) = server();
-    let both = r#"{"descriptors": [{"user": "a"}, {"descriptor": {"tenant": "t"}, "cost": 2}]}"#;
-    let first = client.check(both).await;
-    assert_eq!((first.status.as_u16(), &first.json()["rule"]), (200, &json!("per-tenant")));
-    let second = client.check(both).await;
-    assert_eq!((second.status.as_u16(), &second.json()["rule"]), (429, &json!("per-tenant")));
-    let user = client.post("/v1/peek", r#"{"descriptor": {"user": "a"}, "cost": 0}"#).await;
-    assert_eq!(user.json()["remaining"], 2, "charged once, not twice");
-}
-
-#[tokio::test]
-async fn the_same_limiter_named_twice_sums_its_costs() {
-    let (_server, client) = server();
-    let body = r#"{"descriptors": [{"user": "a"}, {"user": "a"}, {"cost": 0, "descriptor": {"user": "a"}}]}"#;
-    assert_eq!(client.check(body).await.json()["remaining"], 1);
-}
-
-#[tokio::test]
-async fn the_cost_beside_descriptors_holds_for_those_that_name_none() {
-    let (_server, client) = server();
-    let body =
-        r#"{"cost": 2, "descriptors": [{"user": "a"}, {"descriptor": {"user": "b"}, "cost": 1}]}"#;
-    assert_eq!(client.check(body).await.status, 200);
-    for (user, left) in [("a", 1), ("b", 2)] {
-        let look = json!({"descriptor": {"user": user}, "cost": 0}).to_string();
-        let look = client.post("/v1/peek", &look).await.json();
-        assert_eq!(look["remaining"].as_u64().unwrap(), left, "{user}");
-    }
-}
-
-#[tokio::test]
-async fn entries_may_be_called_like_fields() {
-    let (_server, client) = server();
-    let body = r#"{"descriptors": [{"descriptor": "x", "cost": "y", "user": "a"}]}"#;
-    assert_eq!(client.check(body).await.json()["rule"], "per-user");
+    // A queue tells how long to hold the request.
+    let held = client.check(r#"{"domain": "jobs", "descriptor": {}}"#).await.json();
+    assert!((1..=HOUR_US / 4).contains(&held["delay_us"].as_u64().unwrap()), "{held}");
 }
 
 #[tokio::test]
@@ -184,28 +177,6 @@ async fn a_shadow_rule_is_reported_and_refuses_nothing() {
     assert_eq!((second.status.as_u16(), &second.json()["rule"]), (200, &json!("per-tenant")));
     assert_eq!(shadow(&second)["allowed"], false);
     assert!(shadow(&second)["retry_after_us"].as_u64() > Some(0));
-}
-
-#[tokio::test]
-async fn a_peek_answers_like_a_check_and_takes_nothing() {
-    let (_server, client) = server();
-    let body = r#"{"descriptor": {"user": "a"}, "cost": 3}"#;
-    for _ in 0..3 {
-        assert_eq!(client.post("/v1/peek", body).await.status, 200);
-    }
-    assert_eq!(client.check(body).await.status, 200);
-    let refused = client.post("/v1/peek", body).await;
-    assert_eq!(refused.status, 429);
-    assert!(refused.header("retry-after").is_some());
-}
-
-#[tokio::test]
-async fn a_queue_tells_how_long_to_hold_the_request() {
-    let (_server, client) = server();
-    let body = r#"{"domain": "jobs", "descriptor": {}}"#;
-    assert_eq!(client.check(body).await.json()["delay_us"], 0);
-    let held = client.check(body).await.json()["delay_us"].as_u64().unwrap();
-    assert!((1..=HOUR_US / 4).contains(&held), "{held}");
 }
 
 const CLOSED: &str = r#"
