@@ -80,26 +80,19 @@ async fn a_body_that_can_not_be_understood_is_answered_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn the_place_of_a_mistake_can_be_read_by_a_program() {
+async fn a_mistake_is_at_a_place_and_takes_nothing() {
     let (_server, client) = server();
     let problem = client.check("{\n  \"descriptor\": {},\n  \"hits\": 1\n}").await.json();
     assert_eq!((&problem["line"], &problem["column"]), (&3.into(), &8.into()));
-}
-
-#[tokio::test]
-async fn the_largest_cost_is_not_a_mistake() {
-    let (_server, client) = server();
-    let answer = client.check(r#"{"descriptor": {"key": "a"}, "cost": 1000000000}"#).await;
-    assert_eq!(answer.status, 422, "it is understood, and never fits");
-}
-
-#[tokio::test]
-async fn bytes_that_are_not_utf_8_are_refused_outside_of_texts() {
-    let (_server, client) = server();
     let body = b"{\"descriptor\": {\"user\": \xff\"a\"}}".to_vec();
     let json = Some("application/json");
     let detail = client.send(Method::POST, "/v1/check", json, body).await.problem(400);
-    assert!(detail.contains("expected value at line 1 column"), "{detail}");
+    assert!(detail.contains("expected value at line 1 column"), "not UTF-8: {detail}");
+    let good = r#"{"descriptor": {"key": "a"}}"#;
+    client.check(&good.replace('}', "} x")).await.problem(400);
+    assert_eq!(client.check(good).await.json()["remaining"], 4);
+    let answer = client.check(r#"{"descriptor": {"key": "a"}, "cost": 1000000000}"#).await;
+    assert_eq!(answer.status, 422, "the largest cost is understood, and never fits");
 }
 
 /// All requests with a body, on both listeners.
@@ -118,8 +111,9 @@ async fn typed(client: &Client, path: &str, kind: Option<&str>) -> Answer {
     client.send(Method::POST, path, kind, body).await
 }
 
+/// A web page can have a browser post to this machine, but not with a type of its choice.
 #[tokio::test]
-async fn only_json_is_read() {
+async fn only_json_is_read_and_what_changes_limiters_must_be_declared_as_json() {
     let server = Server::with_example();
     for (client, path) in posts(&server) {
         for kind in [
@@ -130,54 +124,31 @@ async fn only_json_is_read() {
             "",
         ] {
             let detail = typed(&client, path, Some(kind)).await.problem(415);
-            assert!(
-                detail.contains(&format!("{kind:?}: expected application/json")),
-                "{path}: {detail}"
-            );
+            let expected = format!("{kind:?}: expected application/json");
+            assert!(detail.contains(&expected), "{path}: {detail}");
             assert!(detail.contains("-H 'content-type: application/json'"), "the fix: {detail}");
         }
-    }
-}
-
-#[tokio::test]
-async fn no_type_at_all_is_taken_for_json_where_it_changes_no_limiter_of_others() {
-    let server = Server::with_example();
-    for (client, path) in posts(&server) {
         let json = Some("application/json; charset=UTF-8");
         assert_eq!(typed(&client, path, json).await.status, 200, "{path}");
-    }
-    let public = server.client();
-    assert_eq!(typed(&public, "/v1/check", None).await.status, 200);
-}
-
-/// A web page can have a browser post to this machine, but not with a type of its choice.
-#[tokio::test]
-async fn what_changes_limiters_must_be_declared_as_json() {
-    let server = Server::with_example();
-    let admin = server.operator();
-    for path in ["/v1/reset", "/v1/refund"] {
-        let detail = typed(&admin, path, None).await.problem(415);
-        assert!(detail.contains("content-type is missing"), "{detail}");
+        match path {
+            "/v1/reset" | "/v1/refund" => {
+                let detail = typed(&client, path, None).await.problem(415);
+                assert!(detail.contains("content-type is missing"), "{detail}");
+            }
+            _ => assert_eq!(typed(&client, path, None).await.status, 200, "{path}"),
+        }
     }
     // The answer named a type for a method that the path does not take with any.
+    let admin = server.operator();
     assert!(typed(&admin, "/v1/top", None).await.problem(405).contains("expected GET"));
     assert_eq!(admin.get("/v1/rules").await.status, 200);
-}
-
-#[tokio::test]
-async fn a_second_type_that_is_not_json_is_415() {
-    let server = Server::with_example();
     let json = "content-type: application/json\r\n";
-    let sent = |fields: &str| {
-        format!(
-            "POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{fields}content-length: 18\r\n\r\n{{\"descriptor\": {{}}}}"
-        )
-    };
-    let twice = raw::exchange(server.http, &sent(&format!("{json}{json}"))).await;
-    assert!(twice.starts_with("HTTP/1.1 200 OK"), "{twice}");
-    let mixed =
-        raw::exchange(server.http, &sent(&format!("{json}content-type: text/plain\r\n"))).await;
-    assert!(mixed.starts_with("HTTP/1.1 415 "), "{mixed}");
+    for (second, status) in [(json, 200), ("content-type: text/plain\r\n", 415)] {
+        let sent = format!(
+            "POST /v1/check HTTP/1.1\r\nhost: a\r\nconnection: close\r\n{json}{second}content-length: 18\r\n\r\n{{\"descriptor\": {{}}}}"
+        );
+        assert_eq!(raw::status(server.http, &sent).await, status, "{second}");
+    }
 }
 
 #[tokio::test]
@@ -214,60 +185,35 @@ async fn descriptors_and_entries_are_only_so_many() {
 }
 
 #[tokio::test]
-async fn a_refused_body_takes_nothing() {
-    let (_server, client) = server();
-    let good = r#"{"descriptor": {"key": "a"}}"#;
-    client.check(&good.replace('}', "} x")).await.problem(400);
-    assert_eq!(client.check(good).await.json()["remaining"], 4);
-}
-
-#[tokio::test]
-async fn an_unknown_path_is_404_and_says_what_there_is() {
+async fn a_path_is_answered_at_its_listener_and_with_its_method() {
     let (server, client) = server();
-    let detail = client.check_path("/v1/chek").await;
-    assert!(
-        detail.ends_with("/v1/chek: expected one of /v1/check, /v1/peek, /healthz, /openapi.json"),
-        "{detail}"
-    );
-    let detail = server.operator().check_path("/").await;
-    assert!(
-        detail.ends_with(
-            "expected one of /v1/peek, /v1/settle, /v1/renew, /v1/reservations, /v1/drop, /v1/refund, \
-             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /v1/recorded, /healthz, /openapi.json"
+    let admin = server.operator();
+    for (client, path, expected) in [
+        (
+            &client,
+            "/v1/chek",
+            "/v1/chek: expected one of /v1/check, /v1/peek, /healthz, /openapi.json",
         ),
-        "{detail}"
-    );
-}
-
-#[tokio::test]
-async fn a_path_of_the_other_listener_is_404_and_says_so() {
-    let (server, client) = server();
-    for path in ["/v1/rules", "/metrics"] {
-        let detail = client.check_path(path).await;
-        assert!(detail.contains("on the admin listener"), "{detail}");
+        (
+            &admin,
+            "/",
+            "expected one of /v1/peek, /v1/settle, /v1/renew, /v1/reservations, /v1/drop, /v1/refund, \
+             /v1/reset, /v1/report, /v1/rules, /metrics, /v1/stats, /v1/stats/events, /v1/top, /v1/decisions, /v1/recorded, /healthz, /openapi.json",
+        ),
+        (&client, "/v1/rules", "is answered on the admin listener, at its own port"),
+        (&client, "/metrics", "is answered on the admin listener, at its own port"),
+        (&admin, "/v1/check", "is answered on the public listener, at its own port"),
+        (&admin, "/v1/reserve", "is answered on the public listener, at its own port"),
+    ] {
+        let detail = client.post(path, r#"{"descriptor": {}}"#).await.problem(404);
+        assert!(detail.ends_with(expected), "{path}: {detail}");
     }
-    for path in ["/v1/check", "/v1/reserve"] {
-        let detail = server.operator().check_path(path).await;
-        assert!(detail.contains("on the public listener"), "{detail}");
-    }
-}
-
-#[tokio::test]
-async fn a_wrong_method_is_405_and_names_the_right_one() {
-    let (server, client) = server();
     let answer = client.get("/v1/check").await;
     assert_eq!(answer.header("allow"), Some("POST"));
     assert!(answer.problem(405).contains("/v1/check does not take GET"));
-    let answer = server.operator().post("/v1/rules", "{}").await;
+    let answer = admin.post("/v1/rules", "{}").await;
     assert_eq!(answer.header("allow"), Some("GET,HEAD,PUT"));
     answer.problem(405);
-}
-
-impl Client {
-    /// The detail of the 404 that a path is answered with.
-    async fn check_path(&self, path: &str) -> String {
-        self.post(path, r#"{"descriptor": {}}"#).await.problem(404)
-    }
 }
 
 /// The head alone, and the head with its whole body in one write.
