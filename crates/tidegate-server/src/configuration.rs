@@ -26,7 +26,7 @@ use crate::policy::Wrong;
 pub(crate) use put::{Proposal, Proposed, PutRefused};
 pub(crate) use watch::watch;
 
-/// The one field of `[server]` that a running server follows.
+/// The only field of `[server]` that a running server follows.
 const LOG_LEVEL: &str = "log_level";
 /// The largest number of changes that a log line names.
 const MOST_NAMED: usize = 20;
@@ -60,7 +60,7 @@ pub(crate) struct ConfigOrigin {
     pub(crate) read: Box<ReadConfig>,
 }
 
-/// The one place where the configuration changes.
+/// The only place where the configuration changes.
 pub(crate) struct Configuration {
     limiters: Arc<Limiters>,
     file: Option<PathBuf>,

@@ -138,7 +138,7 @@ fn given<J: SerializeMap>(
     value.map_or(Ok(()), |value| json.serialize_entry(name, &value))
 }
 
-/// How long a request waits above the limit, and how many requests wait at most.
+/// The longest wait of a request above the limit, and the largest number of requests that wait.
 #[derive(Serialize)]
 struct WaitJson {
     wait_us: u64,
