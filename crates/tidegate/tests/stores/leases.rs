@@ -1,9 +1,9 @@
-//! Leases over a real store: several nodes spend units that they took ahead, and all together never pass a bound.
+//! Leases and shares over a real store: several nodes spend units that they took ahead, and all together never pass a
+//! bound. After a fault of the store all units are summed in `faults/sums.rs`.
 //!
 //! `TIDEGATE_LONG=1` sends requests ten times as long.
 
 mod faults;
-mod outages;
 mod rules;
 mod settled;
 mod shares;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tidegate::{AlgorithmKind, Answer, LeaseSpec, Rule, RuleSpec, SharedGate, Spec};
 use tokio::task::JoinSet;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use crate::server::{LONG, Server, check, gate_with, long, rule, settings};
 
@@ -31,16 +31,45 @@ const ALGORITHMS: [AlgorithmKind; 6] = [
     AlgorithmKind::LeakyBucket,
 ];
 
-/// A rule of `limit` units a day; a fifth can be leased.
-fn leased(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
-    with_leases(rule(algorithm, limit))
+/// The units that nodes take ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ahead {
+    Leases,
+    Shares,
+    Nothing,
 }
 
-fn with_leases(mut rule: RuleSpec) -> RuleSpec {
-    if rule.spec.algorithm == AlgorithmKind::SlidingLog {
-        rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
+impl Ahead {
+    fn of(self, mut rule: RuleSpec) -> RuleSpec {
+        if self != Self::Nothing && rule.spec.algorithm == AlgorithmKind::SlidingLog {
+            rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
+        }
+        match self {
+            Self::Leases => {
+                rule.lease(LeaseSpec { max_percent: 20, life: Duration::from_millis(100) })
+            }
+            Self::Shares => rule.split(),
+            Self::Nothing => rule,
+        }
     }
-    rule.lease(LeaseSpec { max_percent: 20, life: Duration::from_millis(100) })
+
+    /// Gates over one store, which with shares count each other by their list there.
+    async fn nodes(self, server: &Server, count: u64, rule: &RuleSpec) -> Vec<Arc<SharedGate>> {
+        let mut gates = Vec::new();
+        for _ in 0..count {
+            let mut settings = settings(&server.url());
+            settings.nodes = (self != Self::Shares).then_some(count);
+            gates.push(Arc::new(gate_with(settings, vec![rule.clone()]).await.0));
+        }
+        let sees_all = |gate: &Arc<SharedGate>| gate.counts().nodes == count;
+        until(|| self != Self::Shares || gates.iter().all(sees_all)).await;
+        gates
+    }
+}
+
+/// A rule of `limit` units a day; a fifth can be leased.
+fn leased(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    Ahead::Leases.of(rule(algorithm, limit))
 }
 
 /// One of `nodes` gates over a store.
@@ -50,12 +79,12 @@ async fn node(url: &str, nodes: u64, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
     Arc::new(gate_with(settings, rules).await.0)
 }
 
-async fn nodes(server: &Server, count: u64, rules: &[RuleSpec]) -> Vec<Arc<SharedGate>> {
-    let mut gates = Vec::new();
-    for _ in 0..count {
-        gates.push(node(&server.url(), count, rules.to_vec()).await);
+async fn until(holds: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < LONG, "it never was so");
+        sleep(Duration::from_millis(2)).await;
     }
-    gates
 }
 
 /// Units of leases that are neither spent nor given back nor ended.
@@ -126,27 +155,42 @@ fn within(bound: u64, what: &str, mut admitted: Vec<Admitted>, window: Duration)
     assert!(most <= bound, "{what}: {most} in a window, of {bound}");
 }
 
+/// Sends requests through nodes of a rule until some of their units were taken ahead, and asserts the bound of the rule.
+async fn none_above_the_bound(ahead: Ahead, nodes: u64, rule: RuleSpec, lasting: Duration) {
+    let (algorithm, window) = (rule.spec.algorithm, rule.spec.window.unwrap());
+    let server = Server::start(&[]);
+    let gates = ahead.nodes(&server, nodes, &rule).await;
+    let (mut admitted, mut spent, began) = (Vec::new(), 0, Instant::now());
+    // A slow machine may use the whole limit before a lease arrives. A pause makes room for one.
+    while spent == 0 {
+        assert!(began.elapsed() < LONG, "{algorithm}: nothing was taken ahead");
+        sleep(if admitted.is_empty() { Duration::ZERO } else { window * 2 }).await;
+        admitted.extend(hammer(&gates, Instant::now() + lasting).await);
+        spent = gates.iter().map(|gate| gate.counts().leased_spent).sum::<u64>();
+    }
+    let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
+    within(bound, &format!("{algorithm}, {spent} by {ahead:?}"), admitted, window);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_nodes_with_leases_never_pass_the_bound_of_any_algorithm() {
-    let window = Duration::from_millis(250);
     let lasting = Duration::from_millis(if long() { 10_000 } else { 1_000 });
     for algorithm in ALGORITHMS {
-        let server = Server::start(&[]);
-        let spec = Spec::new(algorithm, 400, window);
+        let spec = Spec::new(algorithm, 400, Duration::from_millis(250));
         let spec = if algorithm == AlgorithmKind::TokenBucket { spec.burst(200) } else { spec };
-        let mut rule = with_leases(RuleSpec::new("own", spec).key(["user"]));
+        let mut rule = Ahead::Leases.of(RuleSpec::new("own", spec).key(["user"]));
         rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_millis(50) });
-        let gates = nodes(&server, 4, &[rule.clone()]).await;
-        let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
-        let (mut admitted, mut spent, began) = (Vec::new(), 0, Instant::now());
-        // A slow machine may use the whole limit before a lease arrives. A pause makes room for one.
-        while spent == 0 {
-            assert!(began.elapsed() < LONG, "{algorithm}: nothing was leased");
-            tokio::time::sleep(if admitted.is_empty() { Duration::ZERO } else { window * 2 }).await;
-            admitted.extend(hammer(&gates, Instant::now() + lasting).await);
-            spent = gates.iter().map(|gate| gate.counts().leased_spent).sum::<u64>();
-        }
-        within(bound, &format!("{algorithm}, {spent} by leases"), admitted, window);
+        none_above_the_bound(Ahead::Leases, 4, rule, lasting).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_nodes_that_share_a_limit_never_pass_the_bound_of_any_algorithm() {
+    let lasting = Duration::from_millis(if long() { 10_000 } else { 1_500 });
+    for algorithm in ALGORITHMS {
+        let spec = Spec::new(algorithm, 2_000, Duration::from_millis(500));
+        let rule = Ahead::Shares.of(RuleSpec::new("own", spec).key(["user"]));
+        none_above_the_bound(Ahead::Shares, 3, rule, lasting).await;
     }
 }
 
@@ -162,23 +206,13 @@ async fn take_all(gates: &[Arc<SharedGate>], least: u64) -> u64 {
 
 /// Takes all of a limit a day through these nodes, which admit no more, except units that drain in the same time.
 async fn assert_all_is_had(gates: &[Arc<SharedGate>], algorithm: AlgorithmKind, limit: u64) {
-    let began = Instant::now();
     let admitted = take_all(gates, limit).await;
-    let drained = began.elapsed().as_secs() * limit / 86_400 + 1;
-    let most = limit + if is_level(algorithm) { drained } else { 0 };
-    assert!((limit..=most).contains(&admitted), "{algorithm}: {admitted} of {limit}");
+    assert!((limit..=most(algorithm, limit)).contains(&admitted), "{algorithm}: {admitted}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_unit_is_had_by_somebody_and_no_unit_more() {
-    const LIMIT: u64 = 600;
-    for algorithm in ALGORITHMS {
-        let server = Server::start(&[]);
-        let gates = nodes(&server, 3, &[leased(algorithm, LIMIT)]).await;
-        assert_all_is_had(&gates, algorithm, LIMIT).await;
-        let spent: u64 = gates.iter().map(|gate| gate.counts().leased_spent).sum();
-        assert!(spent > 0, "{algorithm}: nothing was leased");
-    }
+/// The maximum number of units of a limit of a day, when some of them may have drained since.
+fn most(algorithm: AlgorithmKind, limit: u64) -> u64 {
+    limit + if is_level(algorithm) { LONG.as_secs() * limit / 86_400 + 1 } else { 0 }
 }
 
 const fn is_level(algorithm: AlgorithmKind) -> bool {
@@ -186,15 +220,37 @@ const fn is_level(algorithm: AlgorithmKind) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_with_leases_and_nodes_without_share_one_limit() {
-    const LIMIT: u64 = 2_000;
+async fn the_last_unit_is_had_by_somebody_and_no_unit_more() {
+    for (ahead, limit) in [(Ahead::Leases, 600), (Ahead::Shares, 3_000)] {
+        for algorithm in ALGORITHMS {
+            let server = Server::start(&[]);
+            let gates = ahead.nodes(&server, 3, &ahead.of(rule(algorithm, limit))).await;
+            assert_all_is_had(&gates, algorithm, limit).await;
+            let spent: u64 = gates.iter().map(|gate| gate.counts().leased_spent).sum();
+            assert!(spent > 0, "{algorithm}, {ahead:?}: nothing was taken ahead");
+        }
+    }
+    let (server, small) =
+        (Server::start(&[]), Ahead::Shares.of(rule(AlgorithmKind::FixedWindow, 2)));
+    let gates = Ahead::Shares.nodes(&server, 3, &small).await;
+    assert_eq!(take_all(&gates, 2).await, 2, "less than one unit for each node");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_share_lease_or_do_neither_have_one_limit() {
+    const LIMIT: u64 = 3_000;
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
         let server = Server::start(&[]);
-        let mut gates = nodes(&server, 2, &[leased(algorithm, LIMIT)]).await;
-        gates.extend(nodes(&server, 2, &[rule(algorithm, LIMIT)]).await);
+        let mut gates = Vec::new();
+        for ahead in [Ahead::Shares, Ahead::Leases, Ahead::Nothing] {
+            let mut settings = settings(&server.url());
+            settings.nodes = None;
+            let rule = ahead.of(rule(algorithm, LIMIT));
+            gates.push(Arc::new(gate_with(settings, vec![rule]).await.0));
+        }
         assert_all_is_had(&gates, algorithm, LIMIT).await;
-        let spent = [0, 1, 2, 3].map(|node: usize| gates[node].counts().leased_spent > 0);
-        assert_eq!(spent, [true, true, false, false], "{algorithm}");
+        let spent = [0, 1, 2].map(|node: usize| gates[node].counts().leased_spent > 0);
+        assert_eq!(spent, [true, true, false], "{algorithm}");
     }
 }
 

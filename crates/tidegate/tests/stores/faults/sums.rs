@@ -2,7 +2,7 @@
 //! were told of; after a fault that loses replies, also the units counted as lost. Callers check, and reserve and
 //! settle. Each fault is run in every mode: exact, with leases, and with a split limit.
 //!
-//! `TIDEGATE_LONG=1` makes faults last longer than any share.
+//! `TIDEGATE_LONG=1` makes all faults last longer than any share.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -274,6 +274,11 @@ fn lasting() -> Duration {
     Duration::from_millis(if long() { 5_000 } else { 1_000 })
 }
 
+/// Longer than any lease or share.
+fn outlasting() -> Duration {
+    lasting().max(Duration::from_millis(2_500))
+}
+
 fn nothing_is_lost(sum: &Sum) -> bool {
     (0..=sum.answered.in_doubt.cast_signed()).contains(&sum.missing())
 }
@@ -290,19 +295,19 @@ async fn without_a_fault_no_unit_is_lost() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn while_the_store_stands_still_no_unit_is_lost() {
+async fn a_store_that_stands_still_longer_than_a_share_loses_no_unit() {
     let server = Server::start(&[]);
     let url = server.url();
     let stop = async || {
         server.signal("STOP");
-        sleep(lasting()).await;
+        sleep(outlasting()).await;
         server.signal("CONT");
     };
     sums(&url, &url, "SIGSTOP, SIGCONT", stop, nothing_is_lost).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_with_its_file_loses_no_unit() {
+async fn a_restart_with_its_file_after_a_share_has_ended_loses_no_unit() {
     let mut server = Server::start(&[]);
     let url = server.url();
     let restart = async || {
@@ -312,7 +317,7 @@ async fn a_restart_with_its_file_loses_no_unit() {
             let _ = server.ask::<()>(&["SHUTDOWN", "SAVE"]);
             server.kill();
         });
-        sleep(lasting()).await;
+        sleep(outlasting()).await;
         block_in_place(|| server.start_again(&[]));
     };
     sums(&url, &url, "a restart with its file", restart, nothing_is_lost).await;

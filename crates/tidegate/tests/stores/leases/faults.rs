@@ -24,29 +24,6 @@ async fn behind(proxy: &Proxy, algorithm: AlgorithmKind) -> Arc<SharedGate> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replies_that_are_late_or_lost_waste_units_and_double_none() {
-    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
-        let server = Server::start(&[]);
-        let proxy = Proxy::before(server.port).await;
-        let near = node(&server.url(), 2, vec![leased(algorithm, LIMIT)]).await;
-        let far = behind(&proxy, algorithm).await;
-        let (_, mut admitted) = until_leased(&far, "ada").await;
-        let late = Way::Slow(Duration::from_millis(30));
-        for way in [Way::Lossy, Way::Open, late, Way::Open, Way::Cut, Way::Open, late] {
-            proxy.turn(way);
-            for _ in 0..150 {
-                admitted += u64::from(check(&far, "ada", 1).await.is_allowed());
-            }
-        }
-        while check(&near, "ada", 1).await.is_allowed() {
-            admitted += 1;
-        }
-        let most = LIMIT + if is_level(algorithm) { 2 } else { 0 };
-        assert!(admitted <= most, "{algorithm}: {admitted} of {LIMIT}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
         let server = Server::start(&[]);

@@ -11,7 +11,7 @@ use tidegate::{
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{ALGORITHMS, Admitted, is_level, node, nodes, with_leases, within};
+use super::{ALGORITHMS, Admitted, Ahead, is_level, node, within};
 use crate::server::{LONG, Server, long, rule};
 
 /// The cost of each reservation.
@@ -39,10 +39,8 @@ async fn settle_both_kinds(gate: &SharedGate) -> u64 {
 async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
     const LIMIT: u64 = 100_000;
     for algorithm in ALGORITHMS {
-        let leased = with_leases(rule(algorithm, LIMIT));
-        let mut split = leased.clone();
-        (split.lease, split.split) = (None, true);
-        for rule in [leased, split] {
+        for ahead in [Ahead::Leases, Ahead::Shares] {
+            let rule = ahead.of(rule(algorithm, LIMIT));
             let server = Server::start(&[]);
             let gate = node(&server.url(), 1, vec![rule.clone()]).await;
             let admitted = settle_both_kinds(&gate).await;
@@ -64,7 +62,7 @@ async fn what_a_reservation_did_not_use_comes_back_under_leases_and_shares() {
 async fn what_drains_in_a_second_does_not_come_back_under_leases() {
     let server = Server::start(&[]);
     let spec = Spec::new(AlgorithmKind::TokenBucket, 3_600_000, Duration::from_secs(3_600));
-    let rule = with_leases(RuleSpec::new("all", spec));
+    let rule = Ahead::Leases.of(RuleSpec::new("all", spec));
     let gate = node(&server.url(), 1, vec![rule]).await;
     let request = Request::from(Descriptor::new(&[]).cost(1_000));
     let taken = Taken::from(&gate.check(&request).await);
@@ -87,7 +85,7 @@ async fn what_a_rule_with_leases_gave_closes_no_reservation_once_it_has_none() {
     let user = [("user", "ada")];
     let request = Request::from(Descriptor::new(&user).cost(COST));
     let open = gate.hold(&request).await.unwrap();
-    gate.replace(Policy::new(vec![with_leases(plain.clone())]).unwrap()).unwrap();
+    gate.replace(Policy::new(vec![Ahead::Leases.of(plain.clone())]).unwrap()).unwrap();
     let leased = gate.hold(&request).await.unwrap();
     gate.replace(Policy::new(vec![plain]).unwrap()).unwrap();
     // Of a state with an open reservation more is stored.
@@ -125,9 +123,9 @@ async fn settled_reservations_of_three_nodes_with_leases_never_pass_the_bound() 
     for algorithm in ALGORITHMS {
         let server = Server::start(&[]);
         let mut rule =
-            with_leases(RuleSpec::new("own", Spec::new(algorithm, 100, window)).key(["user"]));
+            Ahead::Leases.of(RuleSpec::new("own", Spec::new(algorithm, 100, window)).key(["user"]));
         rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_millis(50) });
-        let gates = nodes(&server, 3, &[rule.clone()]).await;
+        let gates = Ahead::Leases.nodes(&server, 3, &rule).await;
         let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
         let (mut used, mut spent, began) = (Vec::new(), 0, Instant::now());
         while spent == 0 {

@@ -3,22 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{
-    AlgorithmKind, Descriptor, OnStoreError, Policy, Request, Rule, RuleSpec, SharedGate, Spec,
-};
-use tokio::time::{Instant, sleep};
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, RuleSpec, SharedGate};
+use tokio::time::Instant;
 
-use super::{ALGORITHMS, hammer, held, is_level, leased, take_all, until_leased, within};
+use super::{Ahead, held, most, take_all, until, until_leased};
 use crate::server::proxy::{Proxy, Way};
-use crate::server::{LONG, Server, check, gate_with, long, lose, rule, settings};
+use crate::server::{LONG, Server, check, gate_with, lose, rule, settings};
 
 const LIMIT: u64 = 3_000;
 
-fn split(mut rule: RuleSpec) -> RuleSpec {
-    if rule.spec.algorithm == AlgorithmKind::SlidingLog {
-        rule.spec.resolution = Some(rule.spec.window.unwrap() / 5);
-    }
-    rule.split()
+/// A rule of so many units a day, which nodes share.
+fn split(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
+    Ahead::Shares.of(rule(algorithm, limit))
 }
 
 /// A node that counts the nodes by their list in the store.
@@ -28,79 +24,10 @@ async fn node(url: &str, rule: RuleSpec) -> Arc<SharedGate> {
     Arc::new(gate_with(settings, vec![rule]).await.0)
 }
 
-async fn nodes(server: &Server, count: usize, rule: &RuleSpec) -> Vec<Arc<SharedGate>> {
-    let mut gates = Vec::new();
-    for _ in 0..count {
-        gates.push(node(&server.url(), rule.clone()).await);
-    }
-    until(|| gates.iter().all(|gate| gate.counts().nodes == count as u64)).await;
-    gates
-}
-
-async fn until(holds: impl Fn() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < LONG, "it never was so");
-        sleep(Duration::from_millis(2)).await;
-    }
-}
-
-/// The maximum number of units of a limit of a day, when some of them may have drained since.
-fn most(algorithm: AlgorithmKind) -> u64 {
-    LIMIT + if is_level(algorithm) { LONG.as_secs() * LIMIT / 86_400 + 1 } else { 0 }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_nodes_that_share_a_limit_never_pass_the_bound_of_any_algorithm() {
-    let window = Duration::from_millis(500);
-    let lasting = Duration::from_millis(if long() { 10_000 } else { 1_500 });
-    for algorithm in ALGORITHMS {
-        let server = Server::start(&[]);
-        let rule = split(RuleSpec::new("own", Spec::new(algorithm, 2_000, window)).key(["user"]));
-        let gates = nodes(&server, 3, &rule).await;
-        let admitted = hammer(&gates, Instant::now() + lasting).await;
-        let bound = Rule::new(rule.spec).unwrap().bound(1).unwrap();
-        let spent: Vec<_> = gates.iter().map(|gate| gate.counts().leased_spent).collect();
-        within(bound, &format!("{algorithm}, {spent:?} by shares"), admitted, window);
-        assert!(spent.iter().any(|spent| *spent > 0), "{algorithm}: nothing was spent here");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_last_unit_of_a_share_is_had_by_somebody_and_small_limits_are_exact() {
-    for algorithm in ALGORITHMS {
-        let server = Server::start(&[]);
-        let gates = nodes(&server, 3, &split(rule(algorithm, LIMIT))).await;
-        let admitted = take_all(&gates, LIMIT).await;
-        assert!((LIMIT..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
-        assert!(gates.iter().any(|gate| gate.counts().leased_spent > 0), "{algorithm}");
-    }
-    let server = Server::start(&[]);
-    let gates = nodes(&server, 3, &split(rule(AlgorithmKind::FixedWindow, 2))).await;
-    assert_eq!(take_all(&gates, 2).await, 2, "less than one unit for each node");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_share_lease_or_do_neither_have_one_limit() {
-    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
-        let server = Server::start(&[]);
-        let kinds =
-            [split(rule(algorithm, LIMIT)), leased(algorithm, LIMIT), rule(algorithm, LIMIT)];
-        let mut gates = Vec::new();
-        for kind in kinds {
-            gates.push(node(&server.url(), kind).await);
-        }
-        let admitted = take_all(&gates, LIMIT).await;
-        assert!((LIMIT..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
-        let spent = [0, 1, 2].map(|node: usize| gates[node].counts().leased_spent > 0);
-        assert_eq!(spent, [true, true, false], "{algorithm}");
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() {
     let server = Server::start(&[]);
-    let rule = split(rule(AlgorithmKind::FixedWindow, 1_000_000));
+    let rule = split(AlgorithmKind::FixedWindow, 1_000_000);
     let first = node(&server.url(), rule.clone()).await;
     until(|| first.counts().nodes == 1).await;
     let (mut others, began) = (Vec::new(), Instant::now());
@@ -129,7 +56,7 @@ async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() 
 async fn what_a_node_that_leaves_did_not_spend_is_had_by_the_others() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingWindow] {
         let server = Server::start(&[]);
-        let gates = nodes(&server, 3, &split(rule(algorithm, LIMIT))).await;
+        let gates = Ahead::Shares.nodes(&server, 3, &split(algorithm, LIMIT)).await;
         let mut admitted = until_leased(&gates[0], "ada").await.1;
         gates[0].leave().await.unwrap();
         assert_eq!(held(&gates[0]), 0);
@@ -145,9 +72,9 @@ async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
     use AlgorithmKind::{FixedWindow, SlidingCounter, SlidingLog, SlidingWindow};
     for algorithm in [FixedWindow, SlidingWindow, SlidingCounter, SlidingLog] {
         let server = Server::start(&[]);
-        let gates = nodes(&server, 2, &split(rule(algorithm, LIMIT))).await;
+        let gates = Ahead::Shares.nodes(&server, 2, &split(algorithm, LIMIT)).await;
         let before = until_leased(&gates[0], "ada").await.1;
-        let newer = Policy::new(vec![split(rule(algorithm, LIMIT - 1))]).unwrap();
+        let newer = Policy::new(vec![split(algorithm, LIMIT - 1)]).unwrap();
         gates[1].replace(newer).unwrap();
         assert!(check(&gates[1], "ada", 1).await.is_allowed());
         gates[0].leave().await.unwrap();
@@ -165,8 +92,8 @@ async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
     for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
         let server = Server::start(&[]);
         let proxy = Proxy::before(server.port).await;
-        let far = node(&proxy.url(), split(rule(algorithm, LIMIT))).await;
-        let near = node(&server.url(), split(rule(algorithm, LIMIT))).await;
+        let far = node(&proxy.url(), split(algorithm, LIMIT)).await;
+        let near = node(&server.url(), split(algorithm, LIMIT)).await;
         until(|| far.counts().nodes == 2 && near.counts().nodes == 2).await;
         let mut admitted = until_leased(&far, "ada").await.1;
         proxy.turn(Way::Cut);
@@ -178,14 +105,14 @@ async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
         while check(&near[0], "ada", 1).await.is_allowed() {
             admitted += 1;
         }
-        assert!((least..=most(algorithm)).contains(&admitted), "{algorithm}: {admitted}");
+        assert!((least..=most(algorithm, LIMIT)).contains(&admitted), "{algorithm}: {admitted}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_is_renewed_without_requests_and_no_longer_once_nobody_asks() {
     let server = Server::start(&[]);
-    let gate = node(&server.url(), split(rule(AlgorithmKind::FixedWindow, LIMIT))).await;
+    let gate = node(&server.url(), split(AlgorithmKind::FixedWindow, LIMIT)).await;
     until(|| gate.counts().nodes == 1).await;
     let admitted = until_leased(&gate, "ada").await.1;
     until(|| held(&gate) > 0).await;
@@ -220,7 +147,7 @@ async fn is_share_spent_without_the_store() -> bool {
     let mut server = Server::start(&[]);
     let mut settings = settings(&server.url());
     (settings.timeout, settings.nodes) = (Duration::from_millis(50), Some(2));
-    let own = split(rule(AlgorithmKind::FixedWindow, LIMIT)).on_store_error(OnStoreError::Local);
+    let own = split(AlgorithmKind::FixedWindow, LIMIT).on_store_error(OnStoreError::Local);
     let (gate, events) = gate_with(settings, vec![own]).await;
     let mut admitted = until_leased(&gate, "ada").await.1;
     lose(&mut server, &gate, &events).await;
