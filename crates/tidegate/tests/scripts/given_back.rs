@@ -7,7 +7,7 @@ use crate::server::Client;
 use crate::server::policies::ten;
 use testkit::model::{self, Model, Policy};
 use tidegate::script::{
-    Call, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
+    Call, CallResult, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
 };
 use tidegate::{AlgorithmKind, Rule, Spec, Timestamp, Token};
 
@@ -87,6 +87,20 @@ fn bucket(limit: u64) -> Rule {
     let mut spec = Spec::new(AlgorithmKind::TokenBucket, limit, Duration::from_secs(60));
     spec.capacity = Some(60);
     Rule::new(spec).unwrap()
+}
+
+#[test]
+fn a_rule_that_changed_meanwhile_gives_nothing_back() {
+    let client = Client::start();
+    let of = |rule, cost| ScriptLimiter::new(b"changed", rule, cost).unwrap();
+    let (old, new) = (bucket(60), bucket(120));
+    assert!(step(&client, of(&old, 4), ScriptStep::Ask, TODAY_US).allowed);
+    let since = Timestamp::from_micros(TODAY_US);
+    let limiters = [of(&new, 4)];
+    let call = Call::undo(&limiters, &[since], Some(since));
+    assert_eq!(call.answer(&limiters, &client.ask(&call)), Ok(CallResult::Changed));
+    let left = step(&client, of(&old, 0), ScriptStep::Ask, TODAY_US).decisions[0].remaining;
+    assert_eq!(left, 56);
 }
 
 /// A reservation that is older than the time to fill the bucket is open when the limit changes for the first time: the

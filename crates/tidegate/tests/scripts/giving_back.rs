@@ -1,5 +1,6 @@
 //! Units that are given back by scripts with the time at which they were taken. A random walk of taking, settling,
-//! undoing, refunding, changing, resetting and time holds every script equal to the naive model, in every value.
+//! undoing, refunding, renewing, changing, resetting and time holds every script equal to the naive model, in every
+//! value.
 //!
 //! `TIDEGATE_LONG=1` walks 100,000 steps of each algorithm.
 
@@ -43,6 +44,8 @@ struct Walk<'a> {
     returned: u64,
     /// Units that came back no more.
     late: u64,
+    /// Permits that were renewed, and that were out no more.
+    renewed: [u64; 2],
     /// The latest change of the rule, and the latest reading of the clock since nothing was used.
     changed_us: u64,
     latest_us: u64,
@@ -83,6 +86,10 @@ impl Walk<'_> {
             0 | 1 => {
                 let limits = [1, policy.limit / 2, policy.limit * 2, policy.limit + 1];
                 policy.limit = self.rng.pick(limits).min(1_000_000_000);
+                if policy.holds_permits() {
+                    // Permits are told by their tokens, so that they are known under another life as well.
+                    policy.window_us = (policy.window_us * self.rng.between(1, 4) / 2).max(1_000);
+                }
             }
             _ => {
                 let algorithm = self.rng.pick(model::AlgorithmKind::ALL);
@@ -197,6 +204,19 @@ impl Walk<'_> {
         self.assert_same(&without_delay(answer.decisions[0]), &expected);
     }
 
+    fn renew(&mut self, at_us: u64) {
+        let which = self.rng.below(self.taken.len() as u64) as usize;
+        let Taken { since_us, token, .. } = self.taken[which];
+        if token != Some(since_us) {
+            return; // as in a settlement
+        }
+        self.steps.push(format!("{at_us}: renew {since_us}"));
+        let limiter = self.limiter(0).of_permit(Token::from_micros(since_us));
+        let is_out = self.step(limiter, ScriptStep::Renew, at_us).allowed;
+        assert_eq!(is_out, self.model.renew(at_us, since_us), "{self}");
+        self.renewed[usize::from(!is_out)] += 1;
+    }
+
     fn refund(&mut self, at_us: u64) {
         let units = 1 + self.rng.below(3);
         self.steps.push(format!("{at_us}: refund {units}"));
@@ -246,6 +266,9 @@ impl Walk<'_> {
             }
             match self.rng.below(100) {
                 0..50 => self.ask(at_us, cost),
+                50..70 if self.model.policy().holds_permits() && !self.taken.is_empty() => {
+                    self.renew(at_us);
+                }
                 50..90 => self.settle(at_us),
                 90..95 => self.refund(at_us),
                 _ => {
@@ -263,7 +286,7 @@ impl Walk<'_> {
 fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
     let client = &Client::start();
     let rng = &mut Rng::new(SEED);
-    let (mut number, mut steps, mut returned, mut late) = (0, 0, 0, 0);
+    let (mut number, mut steps, mut returned, mut late, mut renewed) = (0, 0, 0, 0, [0; 2]);
     while steps < if long() { 100_000 } else { 4_000 } {
         number += 1;
         let policy = traffic::policy(rng, algorithm);
@@ -283,6 +306,7 @@ fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
             taken,
             returned: 0,
             late: 0,
+            renewed: [0; 2],
             changed_us: 0,
             latest_us: 0,
             steps: Vec::new(),
@@ -290,12 +314,63 @@ fn walk(algorithm: model::AlgorithmKind, layout: Layout) {
         steps += walk.run(number % 2 == 0);
         returned += walk.returned;
         late += walk.late;
+        renewed = [renewed[0] + walk.renewed[0], renewed[1] + walk.renewed[1]];
     }
     let counts = algorithm != model::AlgorithmKind::Concurrency;
     assert!(!counts || returned > 1_000 && late > 1_000, "{returned} came back, {late} did not");
+    assert!(counts || renewed.iter().all(|permits| *permits > 100), "{renewed:?}");
 }
 
 #[test]
 fn every_script_gives_back_as_the_model() {
     layouts().for_each(|(algorithm, layout)| walk(algorithm, layout));
+}
+
+/// A policy of few units, so that it is full now and then.
+fn few(rng: &mut Rng, algorithm: model::AlgorithmKind) -> Policy {
+    let mut policy = traffic::policy(rng, algorithm);
+    policy.limit = 1 + rng.below(12);
+    policy.capacity = policy.capacity.map(|_| 1 + rng.below(12));
+    (policy.window_us, policy.buckets, policy.resolution_us) = (120_000, 6, rng.pick([1, 5_000]));
+    (policy.initial, policy.anchor_first_request) = (None, false);
+    policy
+}
+
+/// By the models, to which all scripts are held: a limiter whose units were taken and undone never admits more than a limiter that nothing was taken from, after any
+/// time and any other requests in between.
+#[test]
+fn what_is_undone_never_lets_more_through() {
+    // The later slots of a queue are promised, and permits are returned by their tokens.
+    let others = [model::AlgorithmKind::LeakyQueue, model::AlgorithmKind::Concurrency];
+    for algorithm in model::AlgorithmKind::ALL.into_iter().filter(|one| !others.contains(one)) {
+        let (mut admitted, mut early, mut refused) = (0, 0, 0);
+        for seed in 0..20 {
+            let rng = &mut Rng::new(2_000 + seed);
+            let policy = few(rng, algorithm);
+            let (mut model, mut without) = (Model::new(policy.clone()), Model::new(policy.clone()));
+            let (mut at_us, mut outstanding) = (1_763_700_000_000_000, Vec::new());
+            for turn in 0..300 {
+                at_us += rng.pick([0, 0, 1, 500, 3_000, 10_000, 30_000]);
+                let cost = rng.pick([1, 1, 1, 2, 3]);
+                if rng.chance(40) {
+                    if model.step(at_us, cost).allowed {
+                        outstanding.push((cost, at_us));
+                    }
+                } else if rng.chance(50) && !outstanding.is_empty() {
+                    let which = rng.below(outstanding.len() as u64) as usize;
+                    let (cost, since_us) = outstanding.swap_remove(which);
+                    model.undo(at_us, since_us, cost);
+                } else if model.step(at_us, cost).allowed {
+                    let would = without.step(at_us, cost).allowed;
+                    assert!(would, "seed {seed}, turn {turn}: {cost} at {at_us}, {policy:?}");
+                    admitted += 1;
+                } else if without.peek(at_us, cost).allowed {
+                    early += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+        assert!(admitted > 100 && early > 0 && refused > 0, "{admitted} {early} {refused}");
+    }
 }

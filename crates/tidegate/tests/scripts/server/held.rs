@@ -26,10 +26,6 @@ pub trait Limiter {
     fn lease(&mut self, at: Timestamp, units: u64, life: Micros) -> Option<Timestamp>;
     /// Gives back units of a lease; returns whether they counted still.
     fn give_back_lease(&mut self, at: Timestamp, units: u64, since: Timestamp) -> bool;
-    /// The limiter held for a step over several.
-    fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a>;
-    /// Ends a step over several at `at`, in which it took or did not.
-    fn release(&mut self, at: Timestamp, took: bool);
 }
 
 /// The limiter of a rule, not begun yet.
@@ -42,8 +38,6 @@ struct Of<R: Algorithm> {
     slot: Option<R::State>,
     /// It was carried over from another rule, which is written with the next step.
     amended: bool,
-    /// True if something is to be written even if nothing is taken.
-    unwritten: bool,
     /// The memory next to a limiter that is not kept.
     bar: Option<Past>,
 }
@@ -54,13 +48,7 @@ impl Visitor for New {
     type Out = Box<dyn Limiter>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        Box::new(Of {
-            algorithm: algorithm.clone(),
-            slot: None,
-            amended: false,
-            unwritten: false,
-            bar: None,
-        })
+        Box::new(Of { algorithm: algorithm.clone(), slot: None, amended: false, bar: None })
     }
 }
 
@@ -74,13 +62,7 @@ impl<Old: Algorithm> Visitor for CarryOver<Old> {
     type Out = Box<dyn Limiter>;
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> Self::Out {
-        let mut next = Of {
-            algorithm: algorithm.clone(),
-            slot: None,
-            amended: false,
-            unwritten: false,
-            bar: None,
-        };
+        let mut next = Of { algorithm: algorithm.clone(), slot: None, amended: false, bar: None };
         let Some(state) = self.slot else { return Box::new(next) };
         let (old, known): (&dyn Any, &dyn Any) = (&self.old, &state);
         match (old.downcast_ref::<R>(), known.downcast_ref::<R::State>()) {
@@ -223,15 +205,5 @@ impl<R: Algorithm> Limiter for Of<R> {
         let returned = Held::new(&self.algorithm, &mut self.slot, units).give_back_lease(at, since);
         self.written(at, moves || returned > 0);
         returned > 0
-    }
-
-    fn hold<'a>(&'a mut self, at: Timestamp, cost: u64, enforced: bool) -> Box<dyn Verbs + 'a> {
-        self.unwritten = self.moves(at) || self.amended || self.slot.is_none();
-        let held = Held::new(&self.algorithm, &mut self.slot, cost);
-        Box::new(if enforced { held } else { held.shadow() })
-    }
-
-    fn release(&mut self, at: Timestamp, took: bool) {
-        self.written(at, took || self.unwritten);
     }
 }
