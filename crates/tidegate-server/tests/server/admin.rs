@@ -41,6 +41,35 @@ anchor = "first_request"
 limit = -1
 mode = "off"
 
+[[rule]]
+name = "parts"
+domain = "more"
+key = ["user"]
+algorithm = "sliding_window"
+rate = "8/1s"
+buckets = 4
+strict = true
+max_debt = 5
+max_memory = "1MiB"
+max_life = "1m"
+near = 0.75
+hide_keys = true
+
+[[rule]]
+name = "start"
+domain = "more"
+algorithm = "token_bucket"
+rate = "8/1s"
+initial = 3
+
+[[rule]]
+name = "times"
+domain = "more"
+algorithm = "sliding_log"
+rate = "8/1s"
+resolution = "10ms"
+layout = "sorted_set"
+
 [memory]
 max_keys = 2_000_000
 "#;
@@ -109,6 +138,23 @@ async fn the_rules_in_force_are_reported_in_the_words_of_a_configuration() {
             "when": {}, "key": [], "algorithm": "fixed_window", "limit": -1,
             "anchor": "first_request", "on_full": "share", "on_excess": "reject",
             "on_store_error": "local", "usage": "requested", "overrides": [],
+        },
+        {
+            "domain": "more", "name": "parts", "mode": "enforce", "match": "subset", "when": {}, "key": ["user"],
+            "algorithm": "sliding_window", "limit": 8, "window_us": 1_000_000, "buckets": 4, "strict": true,
+            "max_memory": 1_048_576, "max_debt": 5, "on_full": "share", "on_excess": "reject", "usage": "requested",
+            "on_store_error": "local", "max_life_us": 60_000_000, "near": 0.75, "hide_keys": true, "overrides": [],
+        },
+        {
+            "domain": "more", "name": "start", "mode": "enforce", "match": "subset", "when": {}, "key": [],
+            "algorithm": "token_bucket", "limit": 8, "window_us": 1_000_000, "initial": 3, "on_full": "share",
+            "on_excess": "reject", "usage": "requested", "on_store_error": "local", "overrides": [],
+        },
+        {
+            "domain": "more", "name": "times", "mode": "enforce", "match": "subset", "when": {}, "key": [],
+            "algorithm": "sliding_log", "limit": 8, "window_us": 1_000_000, "resolution_us": 10_000,
+            "layout": "sorted_set", "on_full": "share", "on_excess": "reject", "usage": "requested",
+            "on_store_error": "local", "overrides": [],
         },
     ], "memory": {"max_keys": 2_000_000}, "reloads": {"succeeded": 0, "failed": 0, "refused": 0}});
     let mut shown = answer.json();
