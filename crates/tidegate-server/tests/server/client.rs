@@ -46,22 +46,17 @@ impl Client {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        self.send(Method::GET, path, None, Vec::new()).await
+        self.get_with(path, &[]).await
     }
 
     /// A GET with header fields.
     pub(crate) async fn get_with(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
-        let mut request = Request::get(format!("http://{}{path}", self.at));
-        for (name, value) in fields {
-            request = request.header(*name, *value);
-        }
-        self.answer(request.body(Full::default()).unwrap()).await
+        self.ask(Method::GET, path, fields, "").await
     }
 
     /// Posts JSON.
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
-        let body = body.as_bytes().to_vec();
-        self.send(Method::POST, path, Some("application/json"), body).await
+        self.post_with(path, &[], body).await
     }
 
     /// Puts a configuration if the configuration in force has this tag; without a condition if the tag is empty.
@@ -75,12 +70,8 @@ impl Client {
     }
 
     async fn put_with(&self, query: &str, fields: &[(&str, &str)], toml: &str) -> Answer {
-        let mut request = Request::put(format!("http://{}/v1/rules{query}", self.at))
-            .header("content-type", "application/toml");
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            request = request.header(*name, *value);
-        }
-        self.answer(request.body(Full::from(toml.to_owned())).unwrap()).await
+        let fields = [fields, &[("content-type", "application/toml")]].concat();
+        self.ask(Method::PUT, &format!("/v1/rules{query}"), &fields, toml).await
     }
 
     /// Posts JSON with an `authorization`; none if it is empty.
@@ -95,12 +86,8 @@ impl Client {
         fields: &[(&str, &str)],
         body: &str,
     ) -> Answer {
-        let mut request = Request::post(format!("http://{}{path}", self.at));
-        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
-            request = request.header(*name, *value);
-        }
-        let request = request.header("content-type", "application/json");
-        self.answer(request.body(Full::from(body.to_owned())).unwrap()).await
+        let fields = [fields, &[("content-type", "application/json")]].concat();
+        self.ask(Method::POST, path, &fields, body).await
     }
 
     /// Posts JSON to `/v1/check`.
@@ -129,6 +116,7 @@ impl Client {
         self.post("/v1/peek", &body).await.json()["remaining"].clone()
     }
 
+    /// Sends a body of any bytes, with this type if there is any.
     pub(crate) async fn send(
         &self,
         method: Method,
@@ -136,12 +124,23 @@ impl Client {
         content_type: Option<&str>,
         body: Vec<u8>,
     ) -> Answer {
-        let uri = format!("http://{}{path}", self.at);
-        let mut request = Request::builder().method(method).uri(uri);
+        let mut request = self.request(method, path);
         if let Some(content_type) = content_type {
             request = request.header("content-type", content_type);
         }
         self.answer(request.body(Full::from(body)).unwrap()).await
+    }
+
+    async fn ask(&self, method: Method, path: &str, fields: &[(&str, &str)], body: &str) -> Answer {
+        let mut request = self.request(method, path);
+        for (name, value) in fields.iter().filter(|(_, value)| !value.is_empty()) {
+            request = request.header(*name, *value);
+        }
+        self.answer(request.body(Full::from(body.to_owned())).unwrap()).await
+    }
+
+    fn request(&self, method: Method, path: &str) -> hyper::http::request::Builder {
+        Request::builder().method(method).uri(format!("http://{}{path}", self.at))
     }
 
     async fn answer(&self, request: Request<Full<Bytes>>) -> Answer {
