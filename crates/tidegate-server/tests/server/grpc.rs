@@ -108,7 +108,6 @@ impl Asked {
     }
 }
 
-/// The code, the rule of the values, and the remaining units.
 /// The reason of a refusal that no rule made.
 pub(crate) fn reason(answer: &RateLimitResponse) -> &str {
     let metadata = answer.dynamic_metadata.as_ref();
@@ -119,6 +118,7 @@ pub(crate) fn reason(answer: &RateLimitResponse) -> &str {
     }
 }
 
+/// The code, the rule of the values, and the remaining units.
 fn answered(status: &DescriptorStatus) -> (Code, &str, u32) {
     let rule = status.current_limit.as_ref().map_or("", |limit| limit.name.as_str());
     (status.code(), rule, status.limit_remaining)
@@ -126,53 +126,65 @@ fn answered(status: &DescriptorStatus) -> (Code, &str, u32) {
 
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
+/// Requests in their order, each with the statuses of its descriptors.
 #[tokio::test]
 async fn each_descriptor_is_answered_by_its_own_rules_in_order() {
     let mut asked = Asked::new().await;
+    let user = |hits, name| costing(hits, &[("user", name)]);
+    let back = |hits, name| giving_back(hits, &[("user", name)]);
     let all =
         || vec![descriptor(&[("path", "/login")]), descriptor(&[("other", "x")]), descriptor(ADA)];
-    let answer = asked.ask(all()).await;
-    assert_eq!(answer.overall_code(), Code::Ok);
-    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
-    let expected = [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::Ok, "per-user", 2)];
-    assert_eq!(statuses, expected, "the rule with fewer units is reported");
-    assert!(answer.response_headers_to_add.is_empty());
-
-    asked.ask(vec![costing(2, ADA)]).await;
-    let refused = asked.ask(all()).await;
-    assert_eq!(refused.overall_code(), Code::OverLimit);
-    let statuses: Vec<_> = refused.statuses.iter().map(answered).collect();
-    let expected =
-        [(Code::Ok, "login", 1), (Code::Ok, "", u32::MAX), (Code::OverLimit, "per-user", 0)];
-    assert_eq!(statuses, expected, "the descriptor that would have passed was not charged");
-}
-
-#[tokio::test]
-async fn a_descriptor_of_several_entries_meets_a_rule_of_several_in_any_order() {
-    let mut asked = Asked::new().await;
-    let of = |tenant, route| descriptor(&[("tenant", tenant), ("route", route)]);
-    let turned = descriptor(&[("route", "x"), ("other", "o"), ("tenant", "a")]);
-    let alone = descriptor(&[("tenant", "a")]);
-    let answer = asked.ask(vec![of("a", "x"), of("a", "y"), of("b", "x"), alone]).await;
-    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
-    let new = (Code::Ok, "per-route", 1);
-    assert_eq!(statuses, [new, new, new, (Code::Ok, "", u32::MAX)]);
-    for (code, left) in [(Code::Ok, 0), (Code::OverLimit, 0)] {
-        let answer = asked.ask(vec![turned.clone()]).await;
-        assert_eq!(answered(&answer.statuses[0]), (code, "per-route", left), "its first is taken");
+    let route = |tenant, route| descriptor(&[("tenant", tenant), ("route", route)]);
+    let turned = || descriptor(&[("route", "x"), ("other", "o"), ("tenant", "a")]);
+    let ok = |rule, left| (Code::Ok, rule, left);
+    let over = |left| (Code::OverLimit, "per-user", left);
+    let none = ok("", u32::MAX);
+    let new = ok("per-route", 1);
+    for (descriptors, expected) in [
+        // Of two rules, the rule with fewer units is reported.
+        (all(), vec![ok("login", 1), none, ok("per-user", 2)]),
+        (vec![user(2, "ada")], vec![ok("per-user", 0)]),
+        // A descriptor that would have passed is not charged.
+        (all(), vec![ok("login", 1), none, over(0)]),
+        // A rule of several entries takes them in any order.
+        (
+            vec![route("a", "x"), route("a", "y"), route("b", "x"), descriptor(&[("tenant", "a")])],
+            vec![new, new, new, none],
+        ),
+        (vec![turned()], vec![ok("per-route", 0)]),
+        (vec![turned()], vec![(Code::OverLimit, "per-route", 0)]),
+        // Two keys of a rule are distinguished, and a key that is named twice is a key: five of three.
+        (
+            vec![user(1, "bob"), user(3, "eve"), user(2, "eve")],
+            vec![ok("per-user", 3), over(3), over(3)],
+        ),
+        // No hits only ask.
+        (vec![user(0, "eve")], vec![ok("per-user", 3)]),
+        (vec![user(0, "eve")], vec![ok("per-user", 3)]),
+        (vec![user(3, "eve")], vec![ok("per-user", 0)]),
+        (vec![user(0, "eve")], vec![ok("per-user", 0)]),
+        // No more is given back than was taken.
+        (vec![back(2, "eve")], vec![ok("per-user", 2)]),
+        (vec![back(u64::MAX, "eve")], vec![ok("per-user", 3)]),
+        // Hits that a request gives back are there for the hits that it asks.
+        (vec![user(3, "cy"), user(3, "di")], vec![ok("per-user", 0); 2]),
+        (
+            vec![back(1, "cy"), user(1, "cy"), back(2, "di")],
+            vec![ok("per-user", 1), ok("per-user", 0), ok("per-user", 2)],
+        ),
+        // Neither a rule without a limit nor a shadow rule tells its limit.
+        (vec![costing(9, &[("free", "x")])], vec![none]),
+        (vec![user(2, "gus")], vec![ok("per-user", 1)]),
+    ] {
+        let answer = asked.ask(descriptors).await;
+        let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
+        assert_eq!(statuses, expected);
+        let is_over = expected.iter().any(|(code, ..)| *code == Code::OverLimit);
+        assert_eq!(answer.overall_code() == Code::OverLimit, is_over, "{answer:?}");
+        assert!(answer.response_headers_to_add.is_empty());
     }
-}
-
-#[tokio::test]
-async fn two_keys_of_one_rule_are_distinguished_and_one_key_twice_is_one() {
-    let mut asked = Asked::new().await;
-    let answer =
-        asked.ask(vec![costing(1, &[("user", "bob")]), costing(3, ADA), costing(2, ADA)]).await;
-    assert_eq!(answer.overall_code(), Code::OverLimit, "five of three");
-    let statuses: Vec<_> = answer.statuses.iter().map(answered).collect();
-    let over = (Code::OverLimit, "per-user", 3);
-    assert_eq!(statuses, [(Code::Ok, "per-user", 3), over, over]);
-    assert_eq!(answer.statuses[1].duration_until_reset, None, "five never fit");
+    let never = asked.ask(vec![user(5, "eve")]).await;
+    assert_eq!(never.statuses[0].duration_until_reset, None, "five never fit");
 }
 
 #[tokio::test]
@@ -215,21 +227,6 @@ async fn hits_of_the_request_hold_where_a_descriptor_has_none() {
 }
 
 #[tokio::test]
-async fn a_descriptor_of_no_hits_asks_and_takes_nothing() {
-    let mut asked = Asked::new().await;
-    for _ in 0..5 {
-        let looked = asked.ask(vec![costing(0, ADA)]).await;
-        assert_eq!(answered(&looked.statuses[0]), (Code::Ok, "per-user", 3));
-    }
-    asked.ask(vec![costing(3, ADA)]).await;
-    let looked = asked.ask(vec![costing(0, ADA)]).await;
-    assert_eq!(
-        (looked.overall_code(), answered(&looked.statuses[0])),
-        (Code::Ok, (Code::Ok, "per-user", 0))
-    );
-}
-
-#[tokio::test]
 async fn refunds_that_are_not_granted_change_nothing() {
     let server = Server::with_rules_and(RULES, &["--public-verbs", "check"]);
     let mut client = client(&server).await;
@@ -242,43 +239,6 @@ async fn refunds_that_are_not_granted_change_nothing() {
     }
     let answer = ask(vec![descriptor(ADA)]).await.unwrap().into_inner();
     assert_eq!(answer.overall_code(), Code::OverLimit, "all is used still");
-}
-
-#[tokio::test]
-async fn negative_hits_give_back_to_no_more_than_all() {
-    let mut asked = Asked::new().await;
-    asked.ask(vec![costing(3, ADA)]).await;
-    let back = asked.ask(vec![giving_back(2, ADA)]).await;
-    assert_eq!(back.overall_code(), Code::Ok);
-    assert_eq!(answered(&back.statuses[0]), (Code::Ok, "per-user", 2));
-    let back = asked.ask(vec![giving_back(u64::MAX, ADA)]).await;
-    assert_eq!(answered(&back.statuses[0]), (Code::Ok, "per-user", 3));
-}
-
-#[tokio::test]
-async fn what_a_request_gives_back_is_there_for_what_it_asks() {
-    let mut asked = Asked::new().await;
-    asked.ask(vec![costing(3, ADA), costing(3, &[("user", "bob")])]).await;
-    let mixed = asked
-        .ask(vec![giving_back(1, ADA), costing(1, ADA), giving_back(2, &[("user", "bob")])])
-        .await;
-    assert_eq!(mixed.overall_code(), Code::Ok);
-    let statuses: Vec<_> = mixed.statuses.iter().map(answered).collect();
-    let [given_back, taken] = [1, 0].map(|left| (Code::Ok, "per-user", left));
-    assert_eq!(statuses, [given_back, taken, (Code::Ok, "per-user", 2)]);
-}
-
-#[tokio::test]
-async fn rules_without_a_limit_and_in_shadow_tell_no_limit() {
-    let mut asked = Asked::new().await;
-    let answer = asked.ask(vec![costing(9, &[("free", "x")])]).await;
-    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
-    let answer = asked.ask(vec![costing(2, ADA)]).await;
-    assert_eq!(
-        answered(&answer.statuses[0]),
-        (Code::Ok, "per-user", 1),
-        "the shadow rule has had enough"
-    );
 }
 
 #[tokio::test]
