@@ -154,14 +154,20 @@ impl Server {
         kib.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// Sends a signal such as `TERM`.
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
+    /// Sends a signal such as `TERM`.
     pub(crate) fn signal(&self, name: &str) {
         let line = format!("kill -{name} {}", self.pid());
         assert!(Command::new("sh").args(["-c", &line]).status().unwrap().success());
+    }
+
+    /// Has it read its files again; returns the line of its log that contains this text.
+    pub(crate) fn reload(&mut self, expected: &str) -> String {
+        self.signal("HUP");
+        self.logs(expected)
     }
 
     /// Waits for the line of its log that contains this text, and returns it.

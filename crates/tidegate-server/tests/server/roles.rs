@@ -294,8 +294,7 @@ fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() 
     files.with("read", &"3".repeat(32));
     let mut server = Server::with_arguments(&[flags[1], &change, flags[2], &read]);
     files.with("read", &one);
-    server.signal("HUP");
-    let line = server.logs("tokens cannot be used");
+    let line = server.reload("tokens cannot be used");
     assert!(line.contains("is also token 1 of --admin-token-file"), "{line}");
 }
 

@@ -68,8 +68,7 @@ fn a_second_signal_does_not_wait() {
 #[test]
 fn sighup_without_certificates_ends_nothing() {
     let mut server = Server::with_example();
-    server.signal("HUP");
-    server.logs("the rules are built in");
+    server.reload("the rules are built in");
     server.signal("TERM");
     let (code, log) = server.end();
     assert_eq!(code, Some(0), "{log}");

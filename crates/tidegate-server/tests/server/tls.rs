@@ -280,14 +280,12 @@ async fn certificates_are_read_again_on_sighup_and_kept_where_the_new_ones_are_b
     let first = shown(&files, server.resp).await;
     files.renew_server();
     assert_eq!(shown(&files, server.resp).await, first, "before the signal");
-    server.signal("HUP");
-    server.logs("certificates are read again");
+    server.reload("certificates are read again");
     let second = shown(&files, server.resp).await;
     assert_ne!(second, first);
     assert_eq!(shown(&files, server.grpc).await, second, "at every listener");
     files.with("server.key", "");
-    server.signal("HUP");
-    let said = server.logs("stay in force");
+    let said = server.reload("stay in force");
     assert!(said.contains("server.key: there is no private key in it"), "{said}");
     assert_eq!(shown(&files, server.http).await, second);
     before.write_all(CHECK.as_bytes()).await.unwrap();
@@ -307,8 +305,7 @@ async fn a_key_that_others_may_write_is_not_taken_on_sighup_and_one_they_read_is
         (0o644, "--tls-key: every user of this machine may read it"),
     ] {
         files.allow("server.key", mode);
-        server.signal("HUP");
-        let said = server.logs("every user of this machine may");
+        let said = server.reload("every user of this machine may");
         assert!(said.contains(expected), "{said}");
         let is_taken = mode == 0o644;
         if is_taken {

@@ -217,8 +217,7 @@ fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
         ("other\n", [Some("NOAUTH"), Some("NOAUTH")]),
     ] {
         std::fs::write(&tokens, text).unwrap();
-        server.signal("HUP");
-        server.logs("tokens are read again");
+        server.reload("tokens are read again");
         assert_eq!(code("TG.REFUND").as_deref(), refund);
         assert_eq!(code("TG.CHECK").as_deref(), check);
     }

@@ -49,8 +49,7 @@ async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
     let used = server.client().check(&BODY.replace(": 0", ": 30")).await;
     assert_eq!(used.json()["remaining"], 70);
     fs::write(&file, rules(50)).unwrap();
-    server.signal("HUP");
-    let logged = server.logs("another configuration is in force");
+    let logged = server.reload("another configuration is in force");
     assert!(logged.contains("cause=\"SIGHUP\"") && logged.contains("changed=1"), "{logged}");
     assert!(logged.contains("(each user): limit 100/1d -> 50/1d"), "{logged}");
     assert!(logged.contains(first.trim_matches('"')), "{logged}");
@@ -61,11 +60,9 @@ async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
         (&50.into(), &1.into())
     );
     assert_ne!(etag(answer), first);
-    server.signal("HUP");
-    server.logs("says what is in force already");
+    server.reload("says what is in force already");
     fs::write(&file, rules(100)).unwrap();
-    server.signal("HUP");
-    server.logs("another configuration is in force");
+    server.reload("another configuration is in force");
     assert_eq!(etag(admin.get("/v1/rules").await), first, "equal texts have one tag");
 }
 
@@ -74,8 +71,7 @@ async fn a_mistake_leaves_the_rules_in_force_and_is_logged_with_its_place() {
     let (_folder, file) = folder(&rules(100));
     let mut server = serve(&file, &["--no-watch"]);
     fs::write(&file, rules(7).replace("rate", "rite")).unwrap();
-    server.signal("HUP");
-    server.logs("the configuration before stays");
+    server.reload("the configuration before stays");
     let place = server.logs("rules.toml:5:1: ");
     assert!(place.contains("did you mean `rate`?"), "{place}");
     assert_eq!(remaining(&server).await, 100);
@@ -87,14 +83,12 @@ async fn a_mistake_leaves_the_rules_in_force_and_is_logged_with_its_place() {
         (&|| fs::create_dir(&file).unwrap(), "is a directory"),
     ] {
         broken();
-        server.signal("HUP");
-        server.logs(expected);
+        server.reload(expected);
         assert_eq!(remaining(&server).await, 100);
     }
     fs::remove_dir(&file).unwrap();
     fs::write(&file, rules(8)).unwrap();
-    server.signal("HUP");
-    server.logs("another configuration is in force");
+    server.reload("another configuration is in force");
     assert_eq!(remaining(&server).await, 8);
 }
 
@@ -162,8 +156,7 @@ async fn reloads_leave_no_memory_behind() {
     let mut used = Vec::new();
     for number in 1..=SETTLED + reloads {
         fs::write(&file, toml(number)).unwrap();
-        server.signal("HUP");
-        server.logs("another configuration is in force");
+        server.reload("another configuration is in force");
         assert_eq!(client.check(BODY).await.status, 200);
         if number >= SETTLED && (number - SETTLED).is_multiple_of(reloads / SPANS) {
             used.push(server.memory());
@@ -184,8 +177,7 @@ async fn what_needs_a_restart_is_named_and_everything_else_is_in_force() {
                 [store]\nurl = \"redis://127.0.0.1:1\"\n";
     for limit in [2, 3] {
         fs::write(&file, format!("{}{more}", rules(limit))).unwrap();
-        server.signal("HUP");
-        let logged = server.logs("need a restart");
+        let logged = server.reload("need a restart");
         assert!(logged.contains("[server] drain") && !logged.contains("log_level"), "{logged}");
         assert!(logged.contains("[store] url"), "as long as it was not restarted: {logged}");
         assert_eq!(remaining(&server).await, limit);
@@ -204,13 +196,11 @@ async fn tokens_are_read_again_and_kept_where_the_new_ones_are_broken() {
     let ask = async |said: &str| client.post_as("/v1/check", BODY, said).await.status.as_u16();
     assert_eq!(ask("Bearer first").await, 200);
     fs::write(&tokens, "second\nthird").unwrap();
-    server.signal("HUP");
-    server.logs("tokens are read again");
+    server.reload("tokens are read again");
     let said = [ask("Bearer first").await, ask("Bearer second").await, ask("Bearer third").await];
     assert_eq!(said, [401, 200, 200]);
     fs::write(&tokens, "not a token").unwrap();
-    server.signal("HUP");
-    let logged = server.logs("those read before stay in force");
+    let logged = server.reload("those read before stay in force");
     assert!(logged.contains("line 1 is no token") && !logged.contains("not a token"), "{logged}");
     assert_eq!(ask("Bearer second").await, 200);
 }
@@ -262,8 +252,7 @@ async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
         (rules(2), (Some(1), Some(1), Some(0), true)),
     ] {
         fs::write(&file, text).unwrap();
-        server.signal("HUP");
-        server.logs(if expected.0 == Some(0) { "cannot be put in force" } else { "in force" });
+        server.reload(if expected.0 == Some(0) { "cannot be put in force" } else { "in force" });
         assert_eq!(values().await, expected);
     }
 }
