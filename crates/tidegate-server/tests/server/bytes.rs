@@ -234,7 +234,7 @@ async fn an_operator_names_a_key_of_bytes_everywhere() {
     let rules = format!("{RULES}[[rule.override]]\nmatch = {{ user = '\\xfe' }}\nlimit = 1\n");
     let server = Server::with_rules(&rules);
     let channel = grpc::channel(&server).await;
-    let (url, admin) = (format!("http://{}", server.http), format!("http://{}", server.admin));
+    let (url, admin) = (format!("http://{}", server.http), server.admin_url());
     assert!(
         over_grpc(&channel, b"\xfe").await && !over_grpc(&channel, b"\xfe").await,
         "the override"

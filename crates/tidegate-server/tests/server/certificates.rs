@@ -10,6 +10,8 @@ use std::process::Command;
 
 use tempfile::TempDir;
 
+use crate::process::Ended;
+
 /// A folder of keys and certificates: an authority, and the certificates that it signed.
 pub(crate) struct Certificates(TempDir);
 
@@ -77,6 +79,27 @@ impl Certificates {
         );
         let arguments = arguments.split_whitespace().map(OsStr::new);
         self.run(arguments.chain([OsStr::from_bytes(subject)]));
+    }
+
+    /// The flags of a server that shows this certificate.
+    pub(crate) fn tls(&self, name: &str) -> [&'static str; 4] {
+        let [cert, key] = ["pem", "key"].map(|kind| self.path(&format!("{name}.{kind}")).leak());
+        ["--tls-cert", cert, "--tls-key", key]
+    }
+
+    /// The flags of a listener of operators who may change, or only read, with the tokens `for-change` and `for-read`.
+    pub(crate) fn operators(&self) -> [&'static str; 4] {
+        let (change, read) = (self.with("change", "for-change"), self.with("read", "for-read"));
+        ["--admin-token-file", change.leak(), "--admin-read-token-file", read.leak()]
+    }
+
+    /// What curl prints with the certificate of a client.
+    pub(crate) fn curl(&self, client: &str, url: &str, more: &[&str]) -> String {
+        let mut command = Command::new("curl");
+        command.args(["-s", "--cacert", &self.path("ca.pem"), url]);
+        command.args(["--cert", &self.path(&format!("{client}.pem"))]);
+        command.args(["--key", &self.path(&format!("{client}.key"))]);
+        Ended::of(command.args(more)).out
     }
 
     pub(crate) fn path(&self, name: &str) -> String {

@@ -15,7 +15,7 @@ fn a_sound_configuration_is_exit_code_0() {
     let file = config(RULE);
     let output = check(file.path());
     assert_eq!((output.code, output.err.as_str()), (Some(0), ""));
-    assert_eq!(output.out, format!("{}: 1 rule, no mistakes\n", file.path().display()));
+    assert_eq!(output.out, format!("{}: 1 rule, no mistakes\n", file.path()));
 }
 
 #[test]
@@ -23,10 +23,10 @@ fn every_mistake_is_reported_and_the_exit_code_is_2() {
     let file = config(&format!("{RULE}limt = 3\n\n[[rule]]\nname = \"BAD\"\nalgorithm = \"x\"\n"));
     let said = check(file.path()).refused(2);
     for expected in [":6:1: unknown field `limt`: did you mean `limit`?", ":10:13:"] {
-        let expected = format!("{}{expected}", file.path().display());
+        let expected = format!("{}{expected}", file.path());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
-    assert_eq!(run(&["serve", "--config", file.path().to_str().unwrap()]).refused(2), said);
+    assert_eq!(run(&["serve", "--config", file.path()]).refused(2), said);
 }
 
 #[test]
@@ -35,9 +35,9 @@ fn a_setting_without_effect_is_a_warning_and_the_exit_code_is_0() {
     let expected =
         "`on_store_error = \"closed\"` of the rule `r` has no effect, because there is no store";
     let output = check(file.path());
-    let warning = format!("{}: warning: {expected}", file.path().display());
+    let warning = format!("{}: warning: {expected}", file.path());
     assert!(output.code == Some(0) && output.err.starts_with(&warning), "{output:?}");
-    let json = run(&["check", "--format", "json", file.path().to_str().unwrap()]).object();
+    let json = run(&["check", "--format", "json", file.path()]).object();
     assert_eq!((&json["is_sound"], &json["rules"]), (&true.into(), &1.into()));
     assert!(json["warnings"][0].as_str().unwrap().starts_with(expected), "{json}");
     let mut server = Server::with_rules(&format!("{RULE}on_store_error = \"closed\"\n"));
@@ -189,7 +189,7 @@ async fn the_printed_line_works_as_it_stands() {
 #[test]
 fn a_reader_that_goes_away_is_no_panic() {
     let file = config(RULE);
-    for args in ["--help".to_owned(), format!("check {}", file.path().display())] {
+    for args in ["--help".to_owned(), format!("check {}", file.path())] {
         let line = format!("exec {BINARY} {args}");
         let mut child = Command::new("sh");
         let child = child.args(["-c", &line]).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -217,7 +217,7 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
     let pipe = folder.path().join("pipe.toml");
     assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     let sound = config(RULE);
-    let [pipe, sound] = [&pipe, sound.path()].map(|path| path.to_str().unwrap());
+    let [pipe, sound] = [pipe.to_str().unwrap(), sound.path()];
     let begun =
         [&["check", pipe][..], &["diff", sound, pipe], &["replay", "-c", pipe, "--trace", sound]]
             .map(|args| {
@@ -272,7 +272,7 @@ fn a_damaged_trace_is_reported_as_far_as_it_goes_and_exit_code_1() {
     );
     let event = "{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n";
     let files = [rules, config(&event.repeat(1_000)), config("")];
-    let [rules, whole, trace] = files.each_ref().map(|file| file.path().to_str().unwrap());
+    let [rules, whole, trace] = files.each_ref().map(|file| file.path());
     // Without the time of the file, whose bytes may be a line's end, the damage is always in the same place.
     for damage in ["head -c -9", "head -c 80", "sed s/$/x/"] {
         let made = format!("gzip -n < {whole} | {damage} > {trace}");

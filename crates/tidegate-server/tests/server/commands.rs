@@ -16,7 +16,7 @@ fn a_file_to_start_from_is_checked_and_served_and_never_overwritten() {
     run(&["init", path]).printed();
     let text = std::fs::read_to_string(&file).unwrap();
     assert_eq!(run(&["init", "-"]).printed(), text);
-    check(&file).printed();
+    check(path).printed();
     let server = Server::with_rules(&text);
     assert!(server.printed.contains("per-user"), "{}", server.printed);
     std::fs::write(&file, "mine").unwrap();
@@ -57,13 +57,12 @@ fn wrongly(path: &str) -> Value {
 #[test]
 fn a_check_is_one_object_for_programs() {
     let sound = config(RULE);
-    let path = sound.path().to_str().unwrap();
     let expected =
-        json!({"file": path, "is_sound": true, "rules": 1, "errors": [], "warnings": []});
-    assert_eq!(run(&["check", path, "--format", "json"]).object(), expected);
+        json!({"file": sound.path(), "is_sound": true, "rules": 1, "errors": [], "warnings": []});
+    assert_eq!(run(&["check", sound.path(), "--format", "json"]).object(), expected);
 
     let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\n"));
-    let path = wrong.path().to_str().unwrap();
+    let path = wrong.path();
     let expected = json!({"file": path, "is_sound": false, "rules": null, "errors": [
         {"line": 6, "column": 1, "message": "unknown field `limt`", "hint": "did you mean `limit`?"},
         {"line": 8, "column": 11, "message": "`threads` is 0", "hint": "expected a whole number from 1 to 1024"},
@@ -84,8 +83,8 @@ fn trace(refused: usize) -> String {
 #[test]
 fn a_replay_and_a_comparison_are_one_object_each() {
     let (rules, trace) = (config(RULE), config(&trace(10)));
-    let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
-    let report = run(&["replay", "-c", rules, "--trace", trace, "--format", "json"]).object();
+    let replay = ["replay", "-c", rules.path(), "--trace", trace.path(), "--format", "json"];
+    let report = run(&replay).object();
     let counts = ["requests", "refused", "unlimited", "first_at_us", "last_at_us"];
     assert_eq!(counts.map(|name| report[name].as_u64().unwrap()), [1_000, 10, 0, 0, 999]);
     let expected = json!({
@@ -100,7 +99,7 @@ fn a_replay_and_a_comparison_are_one_object_each() {
     assert_eq!(report["rules"], json!([expected]));
 
     let compare =
-        ["compare", "--rate", "1/1h", "--key", "key", "--trace", trace, "--format", "json"];
+        ["compare", "--rate", "1/1h", "--key", "key", "--trace", trace.path(), "--format", "json"];
     let report = run(&compare).object();
     assert_eq!((&report["limit"], &report["requests"]), (&json!(1), &json!(1_000)));
     let algorithms = report["algorithms"].as_array().unwrap();
@@ -117,10 +116,8 @@ fn a_replay_and_a_comparison_are_one_object_each() {
 fn a_comparison_is_of_requests_of_every_domain() {
     let line = r#"{"at_us": 1, "domain": "pay", "descriptor": {"channel": "alipay"}}"#;
     let trace = config(&format!("{line}\n{line}\n"));
-    let trace = trace.path().to_str().unwrap();
-    let compare = |key: &str| {
-        run(&["compare", "--rate", "1/1h", "--trace", trace, "--format", "json", "--key", key])
-    };
+    let args = ["compare", "--rate", "1/1h", "--trace", trace.path(), "--format", "json", "--key"];
+    let compare = |key: &str| run(&[&args[..], &[key]].concat());
     assert_eq!(compare("channel").object()["algorithms"][0]["refused"], 1);
     let message = compare("chanel").refused(2);
     assert!(message.contains("those of its first line: channel"), "{message}");
@@ -138,8 +135,8 @@ fn a_replay_fails_above_a_share_and_not_at_it() {
         (&shadow, 500, "0%", 0),
     ] {
         let trace = config(&trace(refused));
-        let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
-        let output = run(&["replay", "-c", rules, "--trace", trace, "--fail-above", share]);
+        let output =
+            run(&["replay", "-c", rules.path(), "--trace", trace.path(), "--fail-above", share]);
         assert_eq!(output.code, Some(code), "{refused} {share}");
         assert!(!output.out.is_empty(), "the report is printed in any case");
         let expected = match code {

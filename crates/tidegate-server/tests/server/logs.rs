@@ -121,7 +121,7 @@ async fn control_characters_are_never_printed() {
     );
     let event = format!("{{\"at_us\": 1, \"descriptor\": {{\"key\": \"a{evil}\"}}}}\n");
     let trace = config(&format!("{event}{event}\u{1b}[2J\u{202e}\n"));
-    let (rules, trace) = (rules.path().to_str().unwrap(), trace.path().to_str().unwrap());
+    let (rules, trace) = (rules.path(), trace.path());
     for format in ["table", "ndjson"] {
         let traced = ["replay", "--config", rules, "--trace", trace, "--allow-unreadable"];
         let replay = [&traced[..], &["--format", format]].concat();

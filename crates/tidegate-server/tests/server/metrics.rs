@@ -130,7 +130,7 @@ async fn commands_count_each_and_pings_do_not() {
 #[tokio::test]
 async fn who_may_not_read_the_rules_may_not_read_the_metrics() {
     let token = crate::process::config("sesame");
-    let file = token.path().to_str().unwrap();
+    let file = token.path();
     let server = Server::with_rules_and(RULES, &["--token-file", file]);
     let admin = server.operator();
     admin.get("/metrics").await.problem(401);

@@ -30,7 +30,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let (_folder, file) = folder(&before);
     let server = serve(&file, &[]);
     let (public, admin) = (server.client(), server.operator());
-    let (url, admin_url) = (format!("http://{}", server.http), format!("http://{}", server.admin));
+    let (url, admin_url) = (format!("http://{}", server.http), server.admin_url());
     let top = |more: &[&str]| run(&[&["top", "--admin", &admin_url], more].concat()).printed();
     let peek = || run(&["peek", &format!("ip={SCRAPER}"), "--url", &url]).printed();
 
@@ -53,7 +53,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let candidate = format!("{before}\n{steady}");
     let log = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tidegate-lab/data/example-access.log");
     let tried = config(&candidate);
-    let (tried, log) = (tried.path().to_str().unwrap(), log.to_str().unwrap());
+    let (tried, log) = (tried.path(), log.to_str().unwrap());
     let report = run(&["replay", "--config", tried, "--trace", log]).printed();
     let (_, refused) = report.split_once("Refused most by per-ip-steady:").unwrap();
     assert!(

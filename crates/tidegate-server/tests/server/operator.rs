@@ -39,13 +39,9 @@ fn run_in(args: &[&str], variables: &[(&str, &str)]) -> Ended {
     Ended::of(Command::new(BINARY).args(args).envs(variables.iter().copied()))
 }
 
-fn printed(args: &[&str]) -> String {
-    run(args).printed()
-}
-
 /// The message of a command that fails with this exit code.
-fn refused(args: &[&str], code: i32) -> String {
-    let said = run(args).refused(code);
+fn refused(ended: Ended, code: i32) -> String {
+    let said = ended.refused(code);
     assert!(said.starts_with("tidegate: ") || said.starts_with("error: "), "{said}");
     said
 }
@@ -53,8 +49,7 @@ fn refused(args: &[&str], code: i32) -> String {
 #[test]
 fn the_rules_of_a_server_are_the_table_that_it_printed_at_its_start() {
     let server = Server::with_rules(RULES);
-    let admin = format!("http://{}", server.admin);
-    let shown = printed(&["rules", "--admin", &admin]);
+    let shown = server.operate(&["rules"]).printed();
     let file = shown.lines().next().and_then(|line| line.strip_prefix("2 rules in force, of "));
     assert!(file.is_some_and(|file| Path::new(file).is_file()), "{shown}");
     let table: Vec<_> = shown.lines().skip(2).take_while(|line| !line.is_empty()).collect();
@@ -64,18 +59,16 @@ fn the_rules_of_a_server_are_the_table_that_it_printed_at_its_start() {
     for row in table {
         assert!(server.printed.contains(row), "{row} is not in\n{}", server.printed);
     }
-    let json = run(&["rules", "--admin", &admin, "--format", "json"]).object();
+    let json = server.operate(&["rules", "--format", "json"]).object();
     assert_eq!(json["rules"][0]["name"], "per-user");
 }
 
 #[tokio::test]
 async fn a_peek_takes_nothing_and_a_reset_forgets_what_was_used() {
     let server = Server::with_rules(RULES);
-    let (url, admin) = (format!("http://{}", server.http), format!("http://{}", server.admin));
-    let peek = |more: &[&str]| {
-        let args = [&["peek"], &ADA[..], &["--url", &url], more].concat();
-        printed(&args)
-    };
+    let url = format!("http://{}", server.http);
+    let peek =
+        |more: &[&str]| run(&[&["peek"], &ADA[..], &["--url", &url], more].concat()).printed();
     for _ in 0..3 {
         assert!(peek(&[]).starts_with("allowed: rule per-user, 2 of 2 remaining"), "{}", peek(&[]));
     }
@@ -87,24 +80,23 @@ async fn a_peek_takes_nothing_and_a_reset_forgets_what_was_used() {
     let json: Value = serde_json::from_str(&peek(&["--format", "json"])).unwrap();
     assert_eq!((&json["allowed"], &json["remaining"]), (&false.into(), &0.into()));
 
-    let reset = [&["reset"], &ADA[..], &["--admin", &admin]].concat();
-    let said = refused(&reset, 2);
+    let reset = |more: &[&str]| server.operate(&[&["reset"], more].concat());
+    let said = refused(reset(&ADA), 2);
     assert!(said.contains("expected a terminal, or --yes"), "{said}");
     assert!(peek(&[]).starts_with("refused"), "nothing was reset");
-    assert_eq!(printed(&[&reset[..], &["--yes"]].concat()), "1 limiter was reset: per-user\n");
+    assert_eq!(
+        reset(&["plan=free", "user=ada", "--yes"]).printed(),
+        "1 limiter was reset: per-user\n"
+    );
     assert!(peek(&[]).starts_with("allowed: rule per-user, 2 of 2 remaining"));
-    let said = refused(&["reset", "usr=ada", "--admin", &admin, "--yes"], 1);
+    let said = refused(reset(&["usr=ada", "--yes"]), 1);
     assert!(said.contains("no limiter matches usr=ada in domain default"), "{said}");
 }
 
 #[test]
 fn what_is_there_in_place_of_the_admin_listener_is_named() {
     let server = Server::with_rules(RULES);
-    let of = |at: &str| ["rules", "--admin", at].map(str::to_owned);
-    let asked = |at: &str, code| {
-        let args = of(at);
-        refused(&args.each_ref().map(String::as_str), code)
-    };
+    let asked = |at: &str, code| refused(run(&["rules", "--admin", at]), code);
     // The port is free again as soon as it is known.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let said = asked(&format!("http://{nobody}"), 1);
@@ -135,9 +127,8 @@ fn what_is_there_in_place_of_the_admin_listener_is_named() {
 #[test]
 fn a_name_that_no_rule_has_ends_a_command_with_one_message() {
     let server = Server::with_rules(RULES);
-    let admin = format!("http://{}", server.admin);
     for command in ["tail", "top", "stats"] {
-        let said = refused(&[command, "--rule", "nope", "--admin", &admin], 1);
+        let said = refused(server.operate(&[command, "--rule", "nope"]), 1);
         assert_eq!(said.matches("no rule in force is named \"nope\"").count(), 1, "{said}");
     }
 }
@@ -160,51 +151,55 @@ fn a_token_comes_from_a_file_or_a_variable_and_https_trusts_the_authority_of_a_f
     let files = Certificates::new();
     let tokens = files.with("tokens", "\nfirst-token\nsecond-token\n");
     let server = Server::with_arguments(&["--admin-token-file", &tokens]);
-    let admin = format!("http://{}", server.admin);
-    let rules = ["rules", "--admin", &admin];
-    let said = refused(&rules, 1);
+    let rules = ["rules", "--admin", &server.admin_url()];
+    let said = refused(run(&rules), 1);
     assert!(
         said.contains("401") && said.contains("--token-file or TIDEGATE_OPERATOR_TOKEN"),
         "{said}"
     );
-    assert!(printed(&[&rules[..], &["--token-file", &tokens]].concat()).contains("in force"));
+    assert!(run(&[&rules[..], &["--token-file", &tokens]].concat()).printed().contains("in force"));
     run_in(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "second-token")]).printed();
     let said = run_in(&rules, &[("TIDEGATE_OPERATOR_TOKEN", "third-token")]).err;
     assert!(said.contains("is not known here") && !said.contains("third"), "{said}");
     let empty = files.with("empty", "\n");
-    assert!(refused(&[&rules[..], &["--token-file", &empty]].concat(), 2).contains("has no token"));
+    assert!(
+        refused(run(&[&rules[..], &["--token-file", &empty]].concat()), 2).contains("has no token")
+    );
 
-    let arguments =
-        ["--tls-cert", &files.path("server.pem"), "--tls-key", &files.path("server.key")];
-    let server = Server::with_arguments(&arguments);
-    let admin = format!("https://{}", server.admin);
-    let trusted = ["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")];
-    assert!(printed(&trusted).contains("in force"));
-    let said = refused(&["rules", "--admin", &admin], 1);
-    assert!(said.contains("cannot be trusted") && said.contains("--tls-roots"), "{said}");
-    let clear = format!("http://{}", server.admin);
-    let said = refused(&["rules", "--admin", &clear], 1);
-    assert!(said.contains("this listener speaks TLS: expected https://"), "{said}");
-    files.client_named("other", b"/CN=other", "DNS:other.example", "utf8only");
-    let of_another =
-        ["--tls-cert", &files.path("other.pem"), "--tls-key", &files.path("other.key")];
-    let server = Server::with_arguments(&of_another);
-    let admin = format!("https://{}", server.admin);
-    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")], 1);
-    assert!(said.contains("expected a URL with a name of the certificate"), "{said}");
     let ca = files.path("ca.pem");
-    let more = [&arguments[..], &["--tls-client-ca", &ca]].concat();
-    let server = Server::with_arguments(&more);
-    let admin = format!("https://{}", server.admin);
-    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &ca], 1);
-    assert!(said.contains("--tls-client-ca") && said.contains("curl --cert"), "{said}");
-
-    let key = files.path("ca.key");
-    let of_authority = ["--tls-cert", &files.path("ca.pem"), "--tls-key", &key];
-    let server = Server::with_arguments(&of_authority);
-    let admin = format!("https://localhost:{}", server.admin.port());
-    let said = refused(&["rules", "--admin", &admin, "--tls-roots", &files.path("ca.pem")], 1);
-    assert!(said.contains("basicConstraints=critical,CA:FALSE"), "{said}");
+    files.client_named("other", b"/CN=other", "DNS:other.example", "utf8only");
+    let asked = |server: &Server, scheme: &str, host: &str, more: &[&str]| {
+        let url = format!("{scheme}://{host}:{}", server.admin.port());
+        run(&[&["rules", "--admin", &url], more].concat())
+    };
+    let roots = ["--tls-roots", &ca];
+    let of = |certificate: &str, more: &[&str]| {
+        Server::with_arguments(&[&files.tls(certificate), more].concat())
+    };
+    let server = of("server", &[]);
+    assert!(asked(&server, "https", "127.0.0.1", &roots).printed().contains("in force"));
+    for (server, scheme, host, more, expected) in [
+        (&server, "https", "127.0.0.1", &[][..], ["cannot be trusted", "--tls-roots"]),
+        (&server, "http", "127.0.0.1", &[], ["this listener speaks TLS", ": expected https://"]),
+        (
+            &of("other", &[]),
+            "https",
+            "127.0.0.1",
+            &roots,
+            ["expected a URL with a name", " of the certificate"],
+        ),
+        (
+            &of("server", &["--tls-client-ca", &ca]),
+            "https",
+            "127.0.0.1",
+            &roots,
+            ["--tls-client-ca", "curl --cert"],
+        ),
+        (&of("ca", &[]), "https", "localhost", &roots, ["basicConstraints", "=critical,CA:FALSE"]),
+    ] {
+        let said = refused(asked(server, scheme, host, more), 1);
+        assert!(expected.iter().all(|part| said.contains(part)), "{said}");
+    }
 }
 
 #[tokio::test]
@@ -213,22 +208,19 @@ async fn top_is_printed_once_where_there_is_no_terminal() {
     let body = r#"{"descriptor": {"plan": "free", "user": "eve\u001b[2J"}}"#;
     let batch = format!("[{}]", vec![body; 1_000].join(","));
     assert_eq!(server.client().check(&batch).await.status, 200);
-    let admin = format!("http://{}", server.admin);
-    let shown = printed(&["top", "--admin", &admin]);
-    assert!(shown.starts_with(&format!("{admin}\n\n DOMAIN")), "{shown}");
+    let shown = server.operate(&["top"]).printed();
+    assert!(shown.starts_with(&format!("{}\n\n DOMAIN", server.admin_url())), "{shown}");
     let row = shown.lines().find(|line| line.contains("per-user")).unwrap();
     let row: Vec<_> = row.split_whitespace().collect();
     assert_eq!(row, ["default", "per-user", "enforce", "0", "0", "1000", "998"]);
     assert!(shown.contains("user=eve") && !shown.contains('\u{1b}'), "{shown}");
-    let json =
-        run(&["top", "--admin", &admin, "--rule", "per-user", "-n", "1", "--format", "json"])
-            .object();
+    let top = ["top", "--rule", "per-user", "-n", "1", "--format", "json"];
+    let json = server.operate(&top).object();
     assert_eq!(json["keys"][0]["rule"], "per-user");
-    assert!(
-        refused(&["top", "--admin", &admin, "--rule", "a&b"], 2).contains("the name of a rule")
-    );
+    let said = refused(server.operate(&["top", "--rule", "a&b"]), 2);
+    assert!(said.contains("the name of a rule"), "{said}");
     let server = Server::with_arguments(&["--top-keys", "0"]);
-    let shown = printed(&["top", "--admin", &format!("http://{}", server.admin)]);
+    let shown = server.operate(&["top"]).printed();
     assert!(
         shown.contains("Refused most: http://") && shown.contains("`top_keys` of `[server]` is 0"),
         "{shown}"
@@ -244,9 +236,8 @@ struct Tail(Child, BufReader<std::process::ChildStdout>);
 
 impl Tail {
     fn of(server: &Server, format: &str) -> Self {
-        let admin = format!("http://{}", server.admin);
         let mut command = Command::new(BINARY);
-        let command = command.args(["tail", "--admin", &admin, "--format", format]);
+        command.args(["tail", "--format", format, "--admin", &server.admin_url()]);
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let output = BufReader::new(child.stdout.take().unwrap());
         Self(child, output)
@@ -303,23 +294,23 @@ async fn no_view_of_an_operator_has_a_line_that_a_caller_forged() {
     });
     let shown = read.await.unwrap();
     asked.abort();
-    let (url, admin) = (format!("http://{}", server.http), format!("http://{}", server.admin));
+    let url = format!("http://{}", server.http);
     let (_, key) = shown.split_once("per-user ").unwrap();
     let tailed = key.split_once(": cost").unwrap().0.to_owned();
-    let top = printed(&["top", "--admin", &admin]);
+    let top = server.operate(&["top"]).printed();
     let topped = top.lines().find_map(|line| line.find("user=").map(|at| &line[at..])).unwrap();
     for key in [&*tailed, topped] {
-        let peek = printed(&["peek", "plan=free", key, "--url", &url]);
+        let peek = run(&["peek", "plan=free", key, "--url", &url]).printed();
         assert!(peek.starts_with("refused: rule per-user, 0 of 2"), "{key}: {peek}");
     }
     for (command, list) in [("top", "keys"), ("reservations", "reservations")] {
-        let shown = printed(&[command, "--admin", &admin]);
+        let shown = server.operate(&[command]).printed();
         assert!(
             shown.contains("eve") && !has_forged_lines(&shown),
             "{command}: {}",
             shown.escape_debug()
         );
-        let json = printed(&[command, "--admin", &admin, "--format", "json"]);
+        let json = server.operate(&[command, "--format", "json"]).printed();
         assert!(!has_forged_lines(&json), "{command}: {}", json.escape_debug());
         let json: Value = serde_json::from_str(&json).unwrap();
         assert!(json[list].to_string().contains("eve"), "{command}: {json}");

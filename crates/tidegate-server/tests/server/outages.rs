@@ -1,8 +1,6 @@
 //! Reports of an outage of the store to operators: in the log, and at `/healthz`.
 
-use std::process::Command;
-
-use crate::process::{BINARY, Server};
+use crate::process::Server;
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nalgorithm = \"sliding_log\"\nlimit = 9\nwindow = \"1d\"\n";
@@ -36,8 +34,6 @@ fn a_server_without_its_store_says_so_and_its_rules_say_what_decides() {
     let server = Server::with_rules(&format!("{RULE}[store]\nurl = \"redis://127.0.0.1:1\"\n"));
     let printed = &server.printed;
     assert!(printed.contains("redis://127.0.0.1:1/0 (unavailable now)"), "{printed}");
-    let admin = format!("http://{}", server.admin);
-    let rules = Command::new(BINARY).args(["rules", "--admin", &admin]).output().unwrap();
-    let shown = String::from_utf8(rules.stdout).unwrap();
+    let shown = server.operate(&["rules"]).printed();
     assert!(shown.contains("on_store_error local"), "{shown}");
 }

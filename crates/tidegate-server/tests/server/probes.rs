@@ -37,18 +37,10 @@ async fn is_alive_and_ready_and_says_no_more(server: &Server) {
 #[tokio::test]
 async fn a_kubelet_without_a_certificate_reaches_the_probes_of_a_server_that_asks_for_one() {
     let certificates = Certificates::new();
-    let server = Server::with_arguments(&[
-        "--tls-cert",
-        &certificates.path("server.pem"),
-        "--tls-key",
-        &certificates.path("server.key"),
-        "--tls-client-ca",
-        &certificates.path("ca.pem"),
-        "--token-file",
-        &certificates.with("tokens", "open-sesame\n"),
-        "--probe",
-        "127.0.0.1:0",
-    ]);
+    let (ca, tokens) = (certificates.path("ca.pem"), certificates.with("tokens", "open-sesame\n"));
+    let more = ["--tls-client-ca", &ca, "--token-file", &tokens, "--probe", "127.0.0.1:0"];
+    let more = [&certificates.tls("server")[..], &more].concat();
+    let server = Server::with_arguments(&more);
     is_alive_and_ready_and_says_no_more(&server).await;
 }
 

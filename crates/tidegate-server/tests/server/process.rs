@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::SocketAddr;
-use std::path::Path;
 use std::process::{Child, ChildStderr, ChildStdout, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -35,7 +34,7 @@ pub(crate) struct Server {
     child: Child,
     _stdout: BufReader<ChildStdout>,
     stderr: BufReader<ChildStderr>,
-    _config: Option<NamedTempFile>,
+    _config: Option<TextFile>,
 }
 
 impl Server {
@@ -90,12 +89,12 @@ impl Server {
         Self::spawn(command, None, arguments)
     }
 
-    fn start(config: Option<NamedTempFile>, more: &[&str]) -> Self {
+    fn start(config: Option<TextFile>, more: &[&str]) -> Self {
         Self::spawn(Command::new(BINARY), config, more)
     }
 
     /// Ready once it has printed the line to paste, its last.
-    fn spawn(mut command: Command, config: Option<NamedTempFile>, more: &[&str]) -> Self {
+    fn spawn(mut command: Command, config: Option<TextFile>, more: &[&str]) -> Self {
         serve(&mut command, more);
         if let Some(config) = &config {
             command.arg("--config").arg(config.path());
@@ -133,6 +132,16 @@ impl Server {
 
     pub(crate) async fn metrics(&self) -> String {
         self.operator().get("/metrics").await.text
+    }
+
+    /// Runs a command of an operator against it.
+    pub(crate) fn operate(&self, args: &[&str]) -> Ended {
+        run(&[args, &["--admin", &self.admin_url()]].concat())
+    }
+
+    /// The address of the listener of the operators, as commands take it.
+    pub(crate) fn admin_url(&self) -> String {
+        format!("http://{}", self.admin)
     }
 
     /// A connection of a Redis client.
@@ -225,11 +234,20 @@ pub(crate) fn not_started_in<V: AsRef<OsStr>>(variables: &[(&str, V)], more: &[&
     Ended::of(command.envs(variables.iter().map(|(name, value)| (name, value)))).refused(2)
 }
 
+/// A file that ends with its test.
+pub(crate) struct TextFile(NamedTempFile);
+
+impl TextFile {
+    pub(crate) fn path(&self) -> &str {
+        self.0.path().to_str().unwrap()
+    }
+}
+
 /// A file of rules.
-pub(crate) fn config(toml: &str) -> NamedTempFile {
+pub(crate) fn config(toml: &str) -> TextFile {
     let mut file = NamedTempFile::with_suffix(".toml").unwrap();
     file.write_all(toml.as_bytes()).unwrap();
-    file
+    TextFile(file)
 }
 
 /// A command that has ended, with all that it wrote.
@@ -278,6 +296,6 @@ pub(crate) fn run(args: &[&str]) -> Ended {
 }
 
 /// Runs `tidegate check` on a file.
-pub(crate) fn check(file: &Path) -> Ended {
-    run(&["check", file.to_str().unwrap()])
+pub(crate) fn check(file: &str) -> Ended {
+    run(&["check", file])
 }

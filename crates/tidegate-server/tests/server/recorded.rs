@@ -28,7 +28,7 @@ record = "10m"
 
 /// Runs a replay of what a server recorded.
 fn replay(rules: &str, server: &Server, more: &[&str]) -> Ended {
-    let (rules, url) = (config(rules), format!("http://{}", server.admin));
+    let (rules, url) = (config(rules), server.admin_url());
     let mut command = Command::new(BINARY);
     command.args(["replay", "--recorded", &url, "-c"]).arg(rules.path());
     let format = if more.contains(&"--format") { &[][..] } else { &["--format", "json"] };
@@ -123,13 +123,12 @@ async fn a_recording_has_no_hidden_key_and_no_id() {
 #[tokio::test]
 async fn a_reader_may_read_it_and_who_has_no_token_may_not() {
     let files = Certificates::new();
-    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
-    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
-    let server = Server::with_rules_and(RULES, &more);
+    let tokens = files.operators();
+    let server = Server::with_rules_and(RULES, &tokens);
     ask(&server).await;
     let said = replay(RULES, &server, &[]).refused(1);
     assert!(said.contains("--token-file or TIDEGATE_OPERATOR_TOKEN"), "{said}");
-    let again = replay(RULES, &server, &["--token-file", &read]).object();
+    let again = replay(RULES, &server, &["--token-file", tokens[3]]).object();
     assert_eq!(again["recorded"]["decisions"], 76);
     server.client().get("/v1/recorded").await.problem(404);
 }
@@ -161,8 +160,7 @@ async fn recordings_of_several_servers_and_files_are_one_trace() {
         }
     }
     let file = config("{\"at_us\": 1, \"descriptor\": {\"user\": \"ada\"}}\n");
-    let url = format!("http://{}", other.admin);
-    let more = ["--recorded", &url, "--trace", file.path().to_str().unwrap()];
+    let more = ["--recorded", &other.admin_url(), "--trace", file.path()];
     let merged = replay(RULES, &one, &more).object();
     assert_eq!(merged["requests"], 7);
     // Each server admitted three of five, which is one too many for both.

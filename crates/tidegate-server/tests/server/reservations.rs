@@ -271,10 +271,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
 #[tokio::test]
 async fn operators_list_settle_and_drop_reservations() {
     let files = crate::certificates::Certificates::new();
-    let read = files.with("read", "for-read\n");
-    let change = files.with("change", "for-change\n");
-    let tokens = ["--admin-read-token-file", &read, "--admin-token-file", &change];
-    let more = [&["--public-verbs", VERBS][..], &tokens].concat();
+    let more = [&["--public-verbs", VERBS][..], &files.operators()].concat();
     let mut server = Server::with_rules_and(RULES, &more);
     let (client, admin) = (server.client(), server.operator());
     let mut ids = Vec::new();
@@ -299,7 +296,7 @@ async fn operators_list_settle_and_drop_reservations() {
     assert!(drop("Bearer for-change").await.problem(404).contains("no such reservation"));
     server.logs("verb=\"drop\"");
     assert_eq!(client.remaining("ada").await, 993, "its units stay taken");
-    let url = format!("http://{}", server.admin);
+    let url = server.admin_url();
     let command = |words: &[&str]| {
         let mut command = std::process::Command::new(crate::process::BINARY);
         command.args(["reservations", "--admin", &url]).args(words);

@@ -115,7 +115,7 @@ fn a_cluster_has_its_one_node_where_the_operator_says() {
 #[test]
 fn tokens_are_asked_for_by_auth() {
     let token = crate::process::config("secret-of-the-test\n");
-    let file = token.path().to_str().unwrap();
+    let file = token.path();
     let server = Server::with_rules_and(RULES, &["--token-file", file]);
     let refused = redis_cli(server.resp, &["PING"]);
     assert_eq!(refused.trim(), "NOAUTH Authentication required.");

@@ -67,9 +67,7 @@ fn libraries_of_node_work_unchanged_in_both_modes() {
 fn libraries_of_node_work_with_tls_and_a_token() {
     let files = Certificates::new();
     let token = files.with("tokens", "secret-of-the-test\n");
-    let cert = files.path("server.pem");
-    let key = files.path("server.key");
-    let options = ["--tls-cert", &cert, "--tls-key", &key, "--token-file", &token];
+    let options = [&files.tls("server")[..], &["--token-file", &token]].concat();
     let server = Server::with_rules_and(RULES, &options);
     let port = server.resp.port().to_string();
     let args = [&port, &files.path("ca.pem"), "secret-of-the-test"];

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Ended, Server, not_started, not_started_in};
+use crate::process::{BINARY, Server, not_started, not_started_in};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -21,9 +21,7 @@ const ADA: &str = r#"{"descriptor": {"user": "ada-s3cret"}}"#;
 #[tokio::test]
 async fn a_reader_looks_at_everything_and_changes_nothing() {
     let files = Certificates::new();
-    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
-    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read];
-    let server = Server::with_rules_and(RULES, &more);
+    let server = Server::with_rules_and(RULES, &files.operators());
     let (public, admin) = (server.client(), server.operator());
     let reader = [("authorization", "Bearer for-read")];
     for path in ["/v1/rules", "/metrics"] {
@@ -51,29 +49,25 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
 #[tokio::test]
 async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
     let files = Certificates::new();
-    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
-    let more = ["--admin-token-file", &change, "--admin-read-token-file", &read, "--record", "1m"];
+    let more = [&files.operators()[..], &["--record", "1m"]].concat();
     let server = Server::with_rules_and(RULES, &more);
     let (public, admin) = (server.client(), server.operator());
     assert_eq!(public.check(ADA).await.json()["remaining"], 4);
     let before = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
-    let paths = [
-        "check",
-        "peek",
-        "reserve",
-        "settle",
-        "refund",
-        "reset",
-        "report",
-        "rules",
-        "stats",
-        "top",
-        "decisions",
-        "recorded",
-        "stats/events",
+    let read = [
+        "/v1/rules",
+        "/v1/stats",
+        "/v1/top",
+        "/v1/decisions",
+        "/v1/recorded",
+        "/v1/stats/events",
+        "/metrics",
+        "/healthz",
+        "/openapi.json",
     ];
-    let paths = paths.map(|path| format!("/v1/{path}"));
-    for path in paths.iter().map(String::as_str).chain(["/metrics", "/healthz", "/openapi.json"]) {
+    let changing = ["check", "peek", "reserve", "settle", "refund", "reset", "report"];
+    let changing = changing.map(|path| format!("/v1/{path}"));
+    for path in changing.iter().map(String::as_str).chain(read) {
         for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
             let request = format!(
                 "{method} {path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer for-read\r\n\
@@ -82,21 +76,9 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
                 ADA.len()
             );
             let status = raw::status(server.admin, &request).await;
-            let reads = ["GET", "HEAD"].contains(&method)
-                && [
-                    "rules",
-                    "stats",
-                    "top",
-                    "decisions",
-                    "recorded",
-                    "stats/events",
-                    "metrics",
-                    "healthz",
-                    "openapi.json",
-                ]
-                .contains(&path.trim_start_matches("/v1/").trim_start_matches('/'))
+            let is_read = ["GET", "HEAD"].contains(&method) && read.contains(&path)
                 || (method, path) == ("POST", "/v1/peek");
-            assert_eq!(status == 200, reads, "{method} {path}: {status}");
+            assert_eq!(status == 200, is_read, "{method} {path}: {status}");
             assert!(status == 200 || (400..500).contains(&status), "{method} {path}: {status}");
         }
     }
@@ -198,19 +180,9 @@ async fn a_refund_and_a_reset_of_a_client_are_lines_that_name_its_token() {
 #[test]
 fn only_a_certificate_that_is_named_so_changes_anything() {
     let files = Certificates::new();
-    let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
-    let more = [
-        "--tls-cert",
-        &paths[0],
-        "--tls-key",
-        &paths[1],
-        "--tls-client-ca",
-        &paths[2],
-        "--admin-changers",
-        "server,ann,dns:eve",
-        "--admin-readers",
-        "client",
-    ];
+    let ca = files.path("ca.pem");
+    let more = ["--tls-client-ca", &ca, "--admin-changers", "server,ann,dns:eve"];
+    let more = [&files.tls("server")[..], &more, &["--admin-readers", "client"]].concat();
     // Each of these has passed for `ann`, or for no name that is known, and so for a changer.
     let forged =
         [&b"/O=ab\x06\x03\x55\x04\x03\x0c\x03ann/CN=eve"[..], b"/CN=eve/CN=ann", b"/O=none"];
@@ -224,11 +196,7 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
     let mut server = Server::with_rules_and(RULES, &more);
     let at = server.admin;
     let curl = |path: &str, name: &str, more: &[&str]| {
-        let url = format!("https://{at}{path}");
-        let (cert, key) = (files.path(&format!("{name}.pem")), files.path(&format!("{name}.key")));
-        let mut command = Command::new("curl");
-        command.args(["-s", "-w", "%{http_code}", "--cacert", &paths[2], &url]);
-        Ended::of(command.args(["--cert", &cert, "--key", &key]).args(more)).out
+        files.curl(name, &format!("https://{at}{path}"), &[&["-w", "%{http_code}"], more].concat())
     };
     let reset = ["-H", "content-type: application/json", "-d", ADA];
     assert!(curl("/v1/rules", "client", &[]).ends_with("200"));
@@ -323,8 +291,8 @@ fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_re
 #[test]
 fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_reported() {
     let files = Certificates::new();
-    let paths = ["server.pem", "server.key", "ca.pem"].map(|name| files.path(name));
-    let tls = ["--tls-cert", &*paths[0], "--tls-key", &*paths[1], "--tls-client-ca", &*paths[2]];
+    let ca = files.path("ca.pem");
+    let tls = [&files.tls("server")[..], &["--tls-client-ca", &ca]].concat();
     let both = [&tls[..], &["--admin-changers", "ann", "--admin-readers", "bob,ann"]].concat();
     let said = not_started(&both);
     assert!(said.contains("both name \"ann\""), "{said}");
@@ -347,8 +315,7 @@ fn stream(server: &Server, token: &str) -> Option<TcpStream> {
 #[tokio::test]
 async fn readers_of_streams_take_neither_the_last_stream_nor_the_last_connection() {
     let files = Certificates::new();
-    let (change, read) = (files.with("change", "for-change"), files.with("read", "for-read"));
-    let tokens = ["--admin-token-file", &*change, "--admin-read-token-file", &*read];
+    let tokens = files.operators();
     let server = Server::with_rules_and(RULES, &tokens);
     let mut open: Vec<_> = (0..32).map_while(|_| stream(&server, "for-read")).collect();
     assert_eq!(open.len(), 24);

@@ -28,7 +28,7 @@ const URLS: [&str; 6] = [
 #[test]
 fn the_url_of_a_store_is_not_repeated() {
     let file = config(RULE);
-    let path = file.path().to_str().unwrap();
+    let path = file.path();
     for url in URLS {
         for args in [&["serve", "-c", path][..], &["replay", "-c", path, "--trace", path]] {
             for words in [vec!["--store", url], vec![&*format!("--store={url}")]] {
@@ -81,7 +81,7 @@ fn no_form_of_the_errors_of_a_file_shows_a_password() {
         "[server]\ndrain = \"redis://:hunter2@host\"",
     ] {
         let file = config(&format!("{RULE}{line}\n"));
-        let path = file.path().to_str().unwrap();
+        let path = file.path();
         for args in [
             &["check", path][..],
             &["check", path, "--format", "json"],

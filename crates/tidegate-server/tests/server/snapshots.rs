@@ -192,7 +192,7 @@ async fn on_a_full_disk_the_file_before_stays_whole() {
     let mut command = Command::new("sh");
     let line = "trap '' XFSZ && ulimit -f 64 && exec \"$0\" \"$@\"";
     command.args(["-c", line, BINARY]);
-    let all = place.with(&["--snapshot-every", "100ms", "-c", rules.path().to_str().unwrap()]);
+    let all = place.with(&["--snapshot-every", "100ms", "-c", rules.path()]);
     let mut server = Server::of(command, &all.iter().map(String::as_str).collect::<Vec<_>>());
     wait_for_more(&server, FAILED, 2).await;
     assert!(server.logs("cannot be written").contains("ERROR"));
@@ -268,7 +268,7 @@ fn while_a_server_is_replaced_nobody_is_refused_a_connection_and_the_limit_holds
     let rules = file_of(&RULES.replace("limit = 2,", &format!("limit = {LIMIT},")));
     let socket = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = socket.local_addr().unwrap();
-    let arguments = place.with(&["-c", rules.path().to_str().unwrap()]);
+    let arguments = place.with(&["-c", rules.path()]);
     let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
     let start = || Server::of(with_socket(&socket, "http"), &arguments);
     let counts = [(); 3].map(|()| AtomicUsize::new(0));

@@ -15,7 +15,7 @@ const BY_FLAG: &str = "192.0.2.1:3";
 #[test]
 fn a_flag_goes_before_its_variable_and_that_before_the_file() {
     let file = config(&format!("{RULE}[server]\nhttp = \"{BY_FILE}\"\n"));
-    let path = file.path().to_str().unwrap();
+    let path = file.path();
     for (variable, flag, expected) in [
         (None, None, BY_FILE),
         (Some(BY_VARIABLE), None, BY_VARIABLE),
@@ -93,7 +93,7 @@ fn each_mistake_of_the_section_is_reported_at_its_place() {
         ":22:17: `record_memory`: \"64\"",
         ":23:17: `record_one_in` is 0: expected a whole number from 1 to 1000000",
     ] {
-        let expected = format!("{}{expected}", file.path().display());
+        let expected = format!("{}{expected}", file.path());
         assert!(said.contains(&expected), "{expected} in {said}");
     }
     assert_eq!(said.matches(" | ").count(), 36, "no other mistake: {said}");
@@ -105,7 +105,7 @@ fn fields_that_can_not_be_together_are_a_mistake_of_the_file() {
         "{RULE}[server]\nhttp = \"127.0.0.1:77\"\nresp = \"127.0.0.1:77\"\ntls_cert = \"by variable\"\n"
     ));
     let said = check(file.path()).refused(2);
-    let expected = format!("{}: --http and --resp are both 127.0.0.1:77", file.path().display());
+    let expected = format!("{}: --http and --resp are both 127.0.0.1:77", file.path());
     assert!(said.starts_with(&expected), "{said}");
 }
 
@@ -130,8 +130,8 @@ fn a_variable_that_can_not_be_read_is_named() {
 fn every_command_knows_the_variable_of_the_configuration() {
     let file = config(RULE);
     let trace = config("{\"at_us\": 1, \"descriptor\": {\"key\": \"a\"}}\n");
-    let trace = trace.path().to_str().unwrap();
-    let path = file.path().to_str().unwrap();
+    let trace = trace.path();
+    let path = file.path();
     // A bare argument goes before the variable; two files on the command line are a mistake.
     for (args, of_variable) in [
         (&["check"][..], path),
@@ -156,13 +156,13 @@ async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     ));
     let mut command = Command::new(BINARY);
     command.env("TIDEGATE_OPERATOR_TOKEN_FILE", &read).env("TIDEGATE_CLIENT_TOKEN_FILE", &read);
-    let server = Server::of(command, &["--config", file.path().to_str().unwrap()]);
+    let server = Server::of(command, &["--config", file.path()]);
     let admin = server.operator();
     let reset = r#"{"descriptor": {"key": "a"}}"#;
     let asked = |token: &str| format!("Bearer {}", token.repeat(32));
     assert_eq!(admin.post_as("/v1/reset", reset, &asked("r")).await.status, 403);
     assert_eq!(admin.post_as("/v1/reset", reset, &asked("c")).await.status, 200);
-    let url = format!("http://{}", server.admin);
+    let url = server.admin_url();
     let mut rules = Command::new(BINARY);
     rules.args(["rules", "--admin", &url]).env("TIDEGATE_OPERATOR_TOKEN_FILE", &read);
     Ended::of(&mut rules).printed();
@@ -174,7 +174,7 @@ fn settings_of_flags_and_variables_are_logged_and_a_variable_that_means_nothing_
     let mut command = Command::new(BINARY);
     command.env("TIDEGATE_ADMIN_TOKEN", "t".repeat(32)).env("TIDEGATE_LOG_LEVEL", "info");
     command.env("TIDEGATE_TOKEN_FIEL", "/nowhere").env("TIDEGATE_OF_MINE", "a");
-    let arguments = ["--config", file.path().to_str().unwrap(), "--drain", "2s"];
+    let arguments = ["--config", file.path(), "--drain", "2s"];
     let mut server = Server::of(command, &arguments);
     let line = server.logs("settings come from flags and variables");
     for expected in [

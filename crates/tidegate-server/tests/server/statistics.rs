@@ -268,7 +268,7 @@ async fn a_wrong_query_says_what_was_expected() {
 #[test]
 fn the_commands_print_what_the_server_has() {
     let mut server = Server::with_rules(RULES);
-    let admin = format!("http://{}", server.admin);
+    let admin = server.admin_url();
     let piped = |args: &[&str]| {
         let mut command = Command::new(BINARY);
         let command = command.args(args).args(["--admin", &admin]);

@@ -265,7 +265,7 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
 #[test]
 fn what_can_not_be_with_a_store_is_reported_at_start() {
     let config = config(RULE);
-    let arguments = ["--store", "http://127.0.0.1", "--config", config.path().to_str().unwrap()];
+    let arguments = ["--store", "http://127.0.0.1", "--config", config.path()];
     let said = not_started(&arguments);
     assert!(said.contains("not the URL of a store"), "{said}");
 }
@@ -317,7 +317,7 @@ fn a_password_that_can_not_be_read_is_reported_at_start_and_never_shown() {
         let url = store.url().replacen("redis", scheme, 1);
         let text = format!("{RULE}\n[store]\nurl = \"{url}\"\n{field} = \"{value}\"\n");
         let config = config(&text);
-        let arguments = ["--config", config.path().to_str().unwrap()];
+        let arguments = ["--config", config.path()];
         let message = not_started_in(&[("TIDEGATE_TEST_PASSWORD", secret)], &arguments);
         assert!(message.contains(said) && !message.contains("sesame"), "{message}");
     }

@@ -23,8 +23,7 @@ const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\
                      {\"descriptor\": {\"key\": \"abc\"}}";
 
 fn server(files: &Certificates, more: &[&str]) -> Server {
-    let (cert, key) = (files.path("server.pem"), files.path("server.key"));
-    Server::with_arguments(&[&["--tls-cert", &cert, "--tls-key", &key], more].concat())
+    Server::with_arguments(&[&files.tls("server"), more].concat())
 }
 
 /// A client that trusts the authority, names this protocol (or none, as Redis clients do), and

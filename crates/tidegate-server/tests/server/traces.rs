@@ -1,9 +1,8 @@
 //! Traces at the command line: logs of many forms, lines that cannot be read, and how a line was read.
 
 use serde_json::Value;
-use tempfile::NamedTempFile;
 
-use crate::process::{Ended, config, run};
+use crate::process::{Ended, TextFile, config, run};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nkey = [\"ip\"]\nalgorithm = \"fixed_window\"\nrate = \"1/1h\"\n";
@@ -12,14 +11,10 @@ fn line(client: &str) -> String {
     format!("{client} - - [17/May/2015:10:05:03 +0000] \"GET /a HTTP/1.1\" 200 5\n")
 }
 
-fn path(file: &NamedTempFile) -> &str {
-    file.path().to_str().unwrap()
-}
-
 /// A replay of one trace with more arguments.
-fn replay(trace: &NamedTempFile, more: &[&str]) -> Ended {
+fn replay(trace: &TextFile, more: &[&str]) -> Ended {
     let rules = config(RULE);
-    let args = ["replay", "-c", path(&rules), "--trace", path(trace), "--format", "json"];
+    let args = ["replay", "-c", rules.path(), "--trace", trace.path(), "--format", "json"];
     run(&[&args, more].concat())
 }
 
@@ -108,7 +103,7 @@ fn more_than_one_percent_of_unreadable_lines_is_exit_code_1_after_the_report() {
         let says_how = said.contains("3 of 201 lines of ") && said.contains("--explain-line 199");
         assert_eq!(says_how, code == 1 && !flags.contains(&"--allow-unreadable"), "{said}");
     }
-    let compare = ["compare", "--rate", "1/1h", "--key", "ip", "--trace", path(&more)];
+    let compare = ["compare", "--rate", "1/1h", "--key", "ip", "--trace", more.path()];
     assert_eq!(run(&compare).code, Some(1));
     run(&[&compare[..], &["--allow-unreadable"]].concat()).printed();
 }
@@ -120,21 +115,21 @@ fn several_traces_are_merged_by_time_and_judged_one_by_one() {
         config("{\"at_us\": 1, \"descriptor\": {\"ip\": \"192.0.2.1\"}}\n"),
     );
     let rules = config(RULE);
-    let args = ["replay", "-c", path(&rules), "--trace", path(&first), "--trace", path(&second)];
+    let args = ["replay", "-c", rules.path(), "--trace", first.path(), "--trace", second.path()];
     let report = run(&[&args[..], &["--format", "json"]].concat()).object();
     assert_eq!(report["first_at_us"], 1);
     assert_eq!((&report["requests"], &report["refused"]), (&2.into(), &0.into()));
     let lines = run(&[&args[..], &["--format", "ndjson"]].concat()).printed();
     assert!(lines.lines().next().unwrap().contains("\"at_us\":1,"), "{lines}");
     // As a shell writes `--trace *.log`.
-    let args = ["replay", "--trace", path(&first), path(&second), "-c", path(&rules)];
+    let args = ["replay", "--trace", first.path(), second.path(), "-c", rules.path()];
     let report = run(&[&args[..], &["--format", "json"]].concat()).object();
     assert_eq!(report["requests"], 2);
     let large = config(&line("192.0.2.1").repeat(1_000));
     let small = config(&format!("{}nonsense\n", line("192.0.2.1")));
-    let args = ["replay", "-c", path(&rules), "--trace", path(&large), "--trace", path(&small)];
+    let args = ["replay", "-c", rules.path(), "--trace", large.path(), "--trace", small.path()];
     let output = run(&args);
-    let expected = format!("1 of 2 lines of {} cannot be read", path(&small));
+    let expected = format!("1 of 2 lines of {} cannot be read", small.path());
     assert!(output.code == Some(1) && output.err.contains(&expected), "{output:?}");
 }
 
@@ -143,11 +138,11 @@ fn how_a_line_was_read_is_shown_without_a_configuration() {
     let trace =
         config(&format!("{}web-1 | {}stdout x\n\n", line("192.0.2.1"), line("[2001:db8::7]:4711")));
     let explain =
-        |number: &str| run(&["replay", "--trace", path(&trace), "--explain-line", number]);
+        |number: &str| run(&["replay", "--trace", trace.path(), "--explain-line", number]);
     let expected = format!(
         "{}, line 2\n  prefix  docker compose\n  format  access log\n  time    2015-05-17T10:05:03Z\n  \
          client  [2001:db8::7]:4711\n  ip      2001:db8::/64\n  method  GET\n  path    /a\n  status  200\n",
-        path(&trace)
+        trace.path()
     );
     assert_eq!(explain("2").printed(), expected);
     let left_out = explain("3").printed();
@@ -157,9 +152,9 @@ fn how_a_line_was_read_is_shown_without_a_configuration() {
     assert!(explain("5").refused(1).contains("has fewer than 5 lines"));
     let json = r#"{"time":"2015-05-17T10:05:03Z","ip":"192.0.2.1","path":"/a","plan":"pro","api_key":"k"}"#;
     let trace_of_json = config(json);
-    let shown = run(&["replay", "--trace", path(&trace_of_json), "--explain-line", "1"]).printed();
+    let shown = run(&["replay", "--trace", trace_of_json.path(), "--explain-line", "1"]).printed();
     assert!(shown.ends_with("not read: api_key, plan\n"), "{shown}");
-    let compare = ["compare", "--trace", path(&trace), "--explain-line", "1"];
+    let compare = ["compare", "--trace", trace.path(), "--explain-line", "1"];
     assert!(run(&compare).printed().contains("ip      192.0.2.1"));
     explain("0").refused(2);
 }

@@ -226,24 +226,12 @@ fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
 #[test]
 fn a_certificate_grants_the_verbs_of_its_name() {
     let files = Certificates::new();
-    let path = |name: &str| files.path(name);
-    let server = Server::with_rules_and(
-        &rules(),
-        &[
-            &["--tls-cert", &path("server.pem"), "--tls-key", &path("server.key")][..],
-            &["--tls-client-ca", &path("ca.pem"), "--certificate-verbs"],
-            &["client=reserve,client=settle"],
-        ]
-        .concat(),
-    );
-    let reserve = |name: &str| {
-        let mut command = std::process::Command::new("curl");
-        command.args(["-s", "--cacert", &path("ca.pem"), "--cert", &path(&format!("{name}.pem"))]);
-        command.args(["--key", &path(&format!("{name}.key")), "-d", ADA]);
-        command.args(["-H", "content-type: application/json"]);
-        command.arg(format!("https://{}/v1/reserve", server.http));
-        String::from_utf8(command.output().unwrap().stdout).unwrap()
-    };
+    let ca = files.path("ca.pem");
+    let more = ["--tls-client-ca", &ca, "--certificate-verbs", "client=reserve,client=settle"];
+    let server = Server::with_rules_and(&rules(), &[&files.tls("server")[..], &more].concat());
+    let url = format!("https://{}/v1/reserve", server.http);
+    let json = ["-H", "content-type: application/json", "-d", ADA];
+    let reserve = |name: &str| files.curl(name, &url, &json);
     assert!(reserve("client").contains("\"reservation\":\""), "{}", reserve("client"));
     assert!(reserve("server").contains("verb-forbidden"), "{}", reserve("server"));
 }
