@@ -93,7 +93,7 @@ impl Certificates {
         ["--admin-token-file", change.leak(), "--admin-read-token-file", read.leak()]
     }
 
-    /// What curl prints with the certificate of a client.
+    /// The output of curl with the certificate of a client.
     pub(crate) fn curl(&self, client: &str, url: &str, more: &[&str]) -> String {
         let mut command = Command::new("curl");
         command.args(["-s", "--cacert", &self.path("ca.pem"), url]);
