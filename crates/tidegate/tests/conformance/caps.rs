@@ -97,19 +97,19 @@ fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn
     assert!(subject.reserve("fourth", 1).is_err());
     if case.algorithm == AlgorithmKind::LeakyQueue {
         assert_eq!(
-            two(1).remaining,
+            two(1).0.remaining,
             3,
             "it gives back its last slots, even if others have the earlier slots"
         );
         return;
     }
-    assert_eq!(one(4).remaining, 6 - case.kept(4), "{}", case.algorithm);
+    assert_eq!(one(4).0.remaining, 6 - case.kept(4), "{}", case.algorithm);
     if case.algorithm.holds_permits() {
         return; // an idle limiter stays until its last token is in the past, and no time passes here
     }
     let _ = subject.refund("first", 1);
     assert!(subject.admits("third", 5), "it has a limiter of its own now");
-    assert_eq!(two(1).remaining, 5, "the shared one");
+    assert_eq!(two(1).0.remaining, 5, "the shared one");
     assert_eq!((subject.available("third"), subject.available("fourth")), (5, 5));
 }
 

@@ -23,6 +23,8 @@ mod models;
 mod one_key;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+#[path = "../common/plans.rs"]
+mod plans;
 mod races;
 mod races_of_several;
 mod reported;

@@ -135,3 +135,11 @@ pub(crate) fn nearby(rng: &mut Rng, policy: &Policy) -> Policy {
     let limit = if rng.chance(10) { 0 } else { rng.skewed(2 * policy.limit.max(1)) };
     Policy { limit, ..policy.clone() }
 }
+
+/// The values with another capacity, if they have one.
+pub(crate) fn with_other_capacity(rng: &mut Rng, policy: &Policy) -> Option<Policy> {
+    let capacity = policy.capacity?;
+    let capacity = rng.pick([capacity + 1, capacity.saturating_mul(2), capacity.div_ceil(10), 300]);
+    let policy = Policy { capacity: Some(capacity), ..policy.clone() };
+    Rule::new(spec_of(&policy)).is_ok().then_some(policy)
+}

@@ -72,7 +72,7 @@ fn reservations_are_settled_even_into_debt(case: &Case<'_, dyn Kind>) {
         {
             let settle = subject.reserve(key, units).ok().unwrap();
             let left = if case.algorithm.holds_permits() { 100 } else { left };
-            assert_eq!(settle(actual).remaining, left, "{units} for {actual}");
+            assert_eq!(settle(actual).0.remaining, left, "{units} for {actual}");
         }
         if case.algorithm.holds_permits() {
             continue; // a permit leaves no debt

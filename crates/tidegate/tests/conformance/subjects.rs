@@ -18,7 +18,7 @@ pub(crate) use limiters::{Keyed, Single};
 pub(crate) use planned::{Planned, Supplied};
 use std::time::Duration;
 use testkit::model;
-use tidegate::{AlgorithmKind, Decision, ManualClock, OnFull, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Decision, ManualClock, OnFull, RuleSpec, Settled, Spec};
 
 use gates::AnyGate;
 pub(crate) use gates::Store;
@@ -31,8 +31,8 @@ const MANY: usize = 1_000;
 /// Keys that a careless join would confuse.
 const KEYS: &[&str] = &["ada", "bob", "", "a|b"];
 
-/// Settles a reservation for the actual cost.
-pub(crate) type Settle<'s> = Box<dyn FnOnce(u64) -> Decision + 's>;
+/// Settles what was taken for the actual cost. A gate also says which units came too late.
+pub(crate) type Settle<'s> = Box<dyn FnOnce(u64) -> (Decision, Option<Settled>) + 's>;
 
 /// A decision that is waited for.
 pub(crate) type Turn<'s> = Pin<Box<dyn Future<Output = Decision> + 's>>;
@@ -49,6 +49,10 @@ pub(crate) trait Subject: Sync {
     fn peek(&self, key: &str, cost: u64) -> Decision;
     fn refund(&self, key: &str, units: u64) -> Decision;
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision>;
+    /// Takes units by a plain check, which opens no reservation; `None` if it cannot be settled.
+    fn take<'s>(&'s self, _key: &'s str, _units: u64) -> Option<Result<Settle<'s>, Decision>> {
+        None
+    }
     fn reset(&self, key: &str);
 
     fn available(&self, key: &str) -> u64 {

@@ -9,10 +9,10 @@ use std::time::Duration;
 use testkit::model::{self, Expected, Model};
 use testkit::threads::{long, together};
 use testkit::traffic::{self, Rng};
-use tidegate::{AlgorithmKind, Clock, ManualClock, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Clock, ManualClock, Settled, Spec, Timestamp};
 
 use crate::kit::every_subject_in_memory;
-use crate::models::{Models, pool};
+use crate::models::{Models, pool, with_other_capacity};
 use crate::packed::{answered, spec_of};
 use crate::subjects::{Case, Follows, InMemory, Settle, Waiting};
 
@@ -29,12 +29,14 @@ const STEPS: usize = 250;
 pub(crate) const HORIZON_US: u64 = 1 << 48;
 const SECOND_US: u64 = 1_000_000;
 
-/// A reservation that is still to be settled.
+/// Units that are still to be settled.
 struct Open<'s> {
     key: &'static str,
     settle: Settle<'s>,
     since_us: u64,
     units: u64,
+    /// They were reserved, not taken by a plain check.
+    is_reserved: bool,
 }
 
 /// A subject, and the models of its keys.
@@ -105,7 +107,7 @@ impl Walk<'_> {
             }
             // Some subjects name the permit, and some give back what ends first.
             58..78 if !values.holds_permits() && (cost > 0 || is_at_once) => {
-                self.reserve(key, &values, cost)
+                self.reserve(rng, key, &values, cost)
             }
             78..97 if !self.open.is_empty() => {
                 let open = self.open.swap_remove(rng.below(self.open.len() as u64) as usize);
@@ -115,10 +117,20 @@ impl Walk<'_> {
                 if is_supplied && known.is_none_or(|model| model.policy() != &values) {
                     return;
                 }
-                let actual = rng.skewed(2 * open.units.min(1_000) + 1);
-                let answer = (open.settle)(actual);
-                let model = self.models.under(at_us, &open.key, &values);
-                model.settle_since(at_us, open.since_us, open.units, actual);
+                let Open { key, settle, since_us, units, is_reserved } = open;
+                if !is_reserved && values.holds_permits() {
+                    return; // as above
+                }
+                let model = self.models.under(at_us, &key, &values);
+                let (actual, late) = if is_reserved {
+                    let actual = rng.skewed(2 * units.min(1_000) + 1);
+                    (actual, model.settle_since(at_us, since_us, units, actual).late)
+                } else {
+                    let actual = rng.below(units + 1);
+                    (actual, model.undo(at_us, since_us, units - actual))
+                };
+                let (answer, settled) = settle(actual);
+                assert_eq!(settled.map_or(late, Settled::late_units), late, "late units");
                 assert_eq!(answered(&answer), model.peek(at_us, 0), "settle");
             }
             _ => {
@@ -129,16 +141,21 @@ impl Walk<'_> {
         self.compare_peek(key, &values, 1);
     }
 
-    fn reserve(&mut self, key: &'static str, values: &model::Policy, units: u64) {
+    /// Reserves units, or takes them by a plain check.
+    fn reserve(&mut self, rng: &mut Rng, key: &'static str, values: &model::Policy, units: u64) {
         let at_us = self.at_us;
         let want = self.decided(key, values, units).allowed;
-        let reserved = self.subject.reserve(key, units);
-        assert_eq!(reserved.is_ok(), want, "reserve");
-        if let Ok(settle) = reserved {
+        let taken = if rng.chance(40) { self.subject.take(key, units) } else { None };
+        let is_reserved = taken.is_none();
+        let taken = taken.unwrap_or_else(|| self.subject.reserve(key, units));
+        assert_eq!(taken.is_ok(), want, "reserve");
+        if let Ok(settle) = taken {
             let model = self.models.under(at_us, &key, values);
-            model.reserved(units);
+            if is_reserved {
+                model.reserved(units);
+            }
             let since_us = model.last_us().unwrap_or(at_us);
-            self.open.push(Open { key, settle, since_us, units });
+            self.open.push(Open { key, settle, since_us, units, is_reserved });
         }
     }
 }
@@ -159,7 +176,10 @@ fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
 fn values_that_change_are_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
     for seed in 0..POLICIES * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
-        let policies = pool(rng, case.model(), AlgorithmKind::ALL, true);
+        let mut policies = pool(rng, case.model(), AlgorithmKind::ALL, true);
+        let others: Vec<_> =
+            policies.iter().filter_map(|policy| with_other_capacity(rng, policy)).collect();
+        policies.extend(others);
         let changes = rng.pick([2, 10, 50]);
         walk(case, rng, &policies, changes, &format!("seed {seed}"));
     }

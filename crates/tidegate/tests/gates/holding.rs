@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Charge, Clock, Descriptor, Gate, Limit, ManualClock, Mode, OnExcess,
-    OverrideSpec, Request, RuleSpec, Spec, Taken,
+    AlgorithmKind, Charge, Clock, Descriptor, Gate, ManualClock, Mode, OnExcess, Request, RuleSpec,
+    Spec, Taken,
 };
 
 const WAIT: OnExcess = OnExcess::Wait { wait: ms(100), max_waiters: 100 };
@@ -104,32 +104,6 @@ fn work_that_panics_is_no_free_try() {
 }
 
 #[test]
-fn what_a_request_took_is_settled_after_the_rules_have_changed() {
-    let per_user = |limit| RuleSpec::new("per-user", log(limit)).key(["user"]);
-    let gate = gate(vec![per_user(10), RuleSpec::new("gone", log(10))], ManualClock::new());
-    let taken = ask("ada", 5, |request| Taken::from(&gate.check(request)));
-    let mut vip = OverrideSpec::new("user", "ada");
-    vip.limit = Some(Limit::Units(50));
-    let added = RuleSpec::new("added", log(10));
-    gate.replace(policy([added, per_user(20).with_override(vip)])).unwrap();
-    assert!(ask("ada", 2, |request| gate.admits(request)));
-    assert_eq!(left(&gate, "ada"), [8, 43]);
-    let settled = ask("ada", 5, |request| gate.settle(request, &taken, &[1]));
-    assert_eq!(settled.matched().len(), 1, "only a limiter that took the cost");
-    assert_eq!(
-        left(&gate, "ada"),
-        [8, 47],
-        "the added rule took nothing of it, and gives nothing back"
-    );
-    gate.replace(policy([RuleSpec::new("gone", log(10))])).unwrap();
-    assert_eq!(
-        left(&gate, "ada"),
-        [5],
-        "a rule that was away when it was settled keeps what it took"
-    );
-}
-
-#[test]
 fn nothing_is_settled_where_nothing_was_taken() {
     let tried = RuleSpec::new("tried", log(3)).mode(Mode::Shadow);
     let gate = gate(vec![RuleSpec::new("all", log(10)).dedupe(HOUR), tried], ManualClock::new());
@@ -177,23 +151,4 @@ fn each_descriptor_is_settled_for_its_own_cost() {
     assert_eq!(used(&[1, 0, 30]), [1, 0, 30]);
     assert_eq!(used(&[1, 20]), [1, 20, 20]);
     assert_eq!(used(&[]), [0, 0, 0]);
-}
-
-/// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
-#[test]
-fn settling_a_check_closes_no_reservation_of_another_caller() {
-    let clock = ManualClock::new();
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 60, Duration::from_secs(60));
-    let gate = gate(vec![RuleSpec::new("r", spec).key(["user"])], clock.clone());
-    let entries = [("user", "ada")];
-    let charge = gate.hold(Descriptor::new(&entries).cost(30)).unwrap();
-    assert!(gate.check(Descriptor::new(&entries).cost(30)).is_allowed());
-    for _ in 0..130 {
-        clock.advance(Duration::from_secs(1));
-        let request = ("default", &entries);
-        let taken = Taken::from(&gate.check(request));
-        assert_eq!(gate.settle(request, &taken, &[1]).remaining(), Some(0));
-    }
-    charge.settle(0);
-    assert_eq!(gate.peek(("default", &entries)).remaining(), Some(30));
 }

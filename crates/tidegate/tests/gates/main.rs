@@ -11,7 +11,6 @@ mod ban;
 mod changed_values;
 mod counts;
 mod facades;
-mod given_back;
 mod holding;
 mod ids;
 mod observe;
@@ -20,6 +19,9 @@ mod ordered;
 mod packed;
 mod permits;
 mod pitfalls;
+mod planned;
+#[path = "../common/plans.rs"]
+mod plans;
 #[cfg(feature = "json")]
 mod recorder;
 mod reported;

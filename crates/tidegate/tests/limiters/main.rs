@@ -14,5 +14,6 @@ mod late_reading;
 mod options;
 #[path = "../common/packed/mod.rs"]
 mod packed;
+mod plans;
 mod races;
 mod reserve;

@@ -1,16 +1,15 @@
 //! A gate over any store: the verbs of a request, and a gate in this process.
 
-use std::collections::HashMap;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate::{
-    AlgorithmKind, Amendment, Answer, Decision, Descriptor, ManualClock, OnExcess, Policy, Request,
-    Rule, RuleSpec, Setup, Spec, Taken,
+    AlgorithmKind, Amendment, Answer, Decision, Descriptor, ManualClock, OnExcess, Request,
+    RuleSpec, Spec, Taken,
 };
 
 use super::{Kind, Settle, Subject, Turn, Waiting};
+pub(crate) use crate::plans::Plans;
 
 /// An answer that is waited for.
 pub(crate) type Answered<'g> = Pin<Box<dyn Future<Output = Answer<'g>> + 'g>>;
@@ -73,34 +72,6 @@ impl Banning {
 /// A gate whose requests come with their own time.
 pub(crate) trait ByTime {
     fn decide(&mut self, request: &Request<'_>, at_us: u64) -> Answer<'_>;
-}
-
-/// Plans by user, which a test changes while gates look them up.
-#[derive(Clone, Default)]
-pub(crate) struct Plans(Arc<Mutex<HashMap<String, Rule>>>);
-
-impl Plans {
-    /// The rule that has these plans.
-    pub(crate) const RULE: &str = "planned";
-
-    pub(crate) fn set(&self, user: &str, plan: Option<Spec>) {
-        let plan = plan.map(|spec| Rule::new(spec).unwrap());
-        let mut plans = self.0.lock().unwrap();
-        match plan {
-            Some(plan) => plans.insert(user.to_owned(), plan),
-            None => plans.remove(user),
-        };
-    }
-
-    /// A gate's setup with these plans.
-    pub(crate) fn setup<C>(&self, rules: Vec<RuleSpec>) -> Setup<C> {
-        let plans = self.clone();
-        let setup = Setup::new(Policy::new(rules).unwrap());
-        let looked_up = move |descriptor: &Descriptor<'_>| {
-            plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
-        };
-        setup.plans(Request::DEFAULT_DOMAIN, Self::RULE, looked_up).unwrap()
-    }
 }
 
 /// Makes gates over one kind of store.
@@ -239,6 +210,24 @@ fn only(answer: &Answer<'_>) -> Decision {
     *answer.matched()[0].decision()
 }
 
+impl OneRule<'_> {
+    fn settled_later<'s>(
+        &'s self,
+        key: &'s str,
+        units: u64,
+        answer: Answer<'s>,
+    ) -> Result<Settle<'s>, Decision> {
+        if !answer.is_allowed() {
+            return Err(only(&answer));
+        }
+        let taken = Taken::from(&answer);
+        Ok(Box::new(move |actual| {
+            let answer = of(key, units, |one| self.0.settle(one, Some(&taken), actual));
+            (only(&answer), Some(answer.matched()[0].settled()))
+        }))
+    }
+}
+
 impl Subject for OneRule<'_> {
     fn check(&self, key: &str, cost: u64) -> Decision {
         of(key, cost, |request| only(&self.0.check(request)))
@@ -257,14 +246,11 @@ impl Subject for OneRule<'_> {
     }
 
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
-        let answer = of(key, units, |request| self.0.check(&request.reserving()));
-        if !answer.is_allowed() {
-            return Err(only(&answer));
-        }
-        let taken = Taken::from(&answer);
-        Ok(Box::new(move |actual| {
-            of(key, units, |request| only(&self.0.settle(request, Some(&taken), actual)))
-        }))
+        self.settled_later(key, units, of(key, units, |one| self.0.check(&one.reserving())))
+    }
+
+    fn take<'s>(&'s self, key: &'s str, units: u64) -> Option<Result<Settle<'s>, Decision>> {
+        Some(self.settled_later(key, units, of(key, units, |one| self.0.check(one))))
     }
 
     fn reset(&self, key: &str) {

@@ -50,7 +50,7 @@ impl<C: Clock> Subject for Bounded<Limiter<C>> {
 
     fn reserve<'s>(&'s self, _key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
         let reserved = self.0.reserve(units)?;
-        Ok(Box::new(move |actual| self.0.settle(reserved, actual)))
+        Ok(Box::new(move |actual| (self.0.settle(reserved, actual), None)))
     }
 
     fn reset(&self, _key: &str) {
@@ -121,7 +121,7 @@ impl<C: Clock> Subject for Bounded<KeyedLimiter<C>> {
 
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
         let reserved = self.0.reserve(key, units)?;
-        Ok(Box::new(move |actual| self.0.settle(key, reserved, actual)))
+        Ok(Box::new(move |actual| (self.0.settle(key, reserved, actual), None)))
     }
 
     fn reset(&self, key: &str) {

@@ -75,7 +75,7 @@ impl Subject for Limited {
 
     fn reserve<'s>(&'s self, key: &'s str, units: u64) -> Result<Settle<'s>, Decision> {
         let reserved = call!(self, reserve(key, units))?;
-        Ok(Box::new(move |actual| call!(self, settle(key, reserved, actual))))
+        Ok(Box::new(move |actual| (call!(self, settle(key, reserved, actual)), None)))
     }
 
     fn reset(&self, key: &str) {

@@ -1,9 +1,5 @@
 //! Changes of a rule's values at gates in memory: caps, memory, and what belongs to a rule by its name. Walks, threads, and
-//! behaviours of every gate are in `tests/conformance/changed_values`.
-
-mod limiters;
-mod lowered;
-mod plans;
+//! behaviours of every gate are in `tests/conformance`.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -21,13 +17,13 @@ use crate::packed::{TODAY_US, TestClock};
 type Still = Gate<TestClock>;
 
 /// Values that admit `limit` units immediately.
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
+pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     let mut spec = Spec::new(algorithm, limit, DAY);
     spec.capacity = (algorithm == AlgorithmKind::LeakyQueue && limit > 0).then(|| limit - 1);
     spec
 }
 
-fn log(limit: u64) -> Spec {
+pub(crate) fn log(limit: u64) -> Spec {
     per_day(AlgorithmKind::SlidingLog, limit)
 }
 
@@ -37,11 +33,6 @@ fn still(rules: impl IntoIterator<Item = RuleSpec>) -> Still {
 
 fn amend<C: Clock>(gate: &Gate<C>, rule: &str, spec: Spec) {
     gate.amend("default", rule, spec).unwrap();
-}
-
-/// One limiter for all, and one for each user.
-fn all_and_each(all: Spec, each: Spec) -> Still {
-    still([RuleSpec::new("all", all), RuleSpec::new("each", each).key(["user"])])
 }
 
 /// A rule with a limiter for each user.
@@ -141,40 +132,14 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
 fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {
         let each = RuleSpec::new("each", per_day(algorithm, 10)).key(["user"]);
-        let all = RuleSpec::new("all", per_day(algorithm, 1_000));
-        let gate = still([all, each.max_keys(1, OnFull::Share)]);
-        assert!(admits(&gate, "own", 1) && admits(&gate, "beyond", 7));
-        amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
-        assert_eq!((left(&gate, "another")[1], left(&gate, "own")[1]), (3, 9), "{algorithm}");
-        assert!(!admits(&gate, "another", 4) && admits(&gate, "own", 4));
-    }
-}
-
-#[test]
-fn a_cost_that_was_held_is_settled_where_its_limiter_is_now() {
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        let gate = all_and_each(per_day(algorithm, 100), per_day(algorithm, 10));
-        let entries = [("user", "ada")];
-        let request = Request::from(Descriptor::new(&entries).cost(6));
-        let held = [gate.hold(&request).unwrap()];
-        amend(&gate, "each", per_day(AlgorithmKind::SlidingLog, 20));
-        amend(&gate, "all", Spec::unlimited(algorithm));
-        assert_eq!(left(&gate, "ada"), [14]);
-        held.into_iter().for_each(|charge| charge.settle(2));
-        assert_eq!(left(&gate, "ada"), [18], "{algorithm}");
-
-        // A request that matched fewer rules gives nothing back to the others.
-        let held = gate.hold(&request).unwrap();
-        amend(&gate, "all", per_day(algorithm, 100));
-        assert!(admits(&gate, "bob", 8));
-        held.release();
-        // Permits come back as a whole.
-        let of_all = if algorithm.holds_permits() { [92, 98, 100] } else { [90, 87, 93] };
-        assert_eq!(left(&gate, "ada"), [of_all[0], 18], "{algorithm}");
-        let _ = gate.settle(&request, None, &[9]);
-        assert_eq!(left(&gate, "ada"), [of_all[1], 15], "{algorithm}");
-        let _ = gate.refund(&request);
-        assert_eq!(left(&gate, "ada"), [of_all[2], 20], "{algorithm}");
+        for each in [each.clone(), each.limit_from_request()] {
+            let all = RuleSpec::new("all", per_day(algorithm, 1_000));
+            let gate = still([all, each.max_keys(1, OnFull::Share)]);
+            assert!(admits(&gate, "own", 1) && admits(&gate, "beyond", 7));
+            amend(&gate, "each", per_day(AlgorithmKind::FixedWindow, 10));
+            assert_eq!((left(&gate, "another")[1], left(&gate, "own")[1]), (3, 9), "{algorithm}");
+            assert!(!admits(&gate, "another", 4) && admits(&gate, "own", 4));
+        }
     }
 }
 
@@ -211,23 +176,16 @@ fn a_removed_rule_is_forgotten_when_it_is_idle() {
 }
 
 #[test]
-fn a_rule_with_another_key_begins_as_new() {
-    let gate = still([each("a", 10)]);
-    assert!(admits(&gate, "ada", 6));
-    let by_host = RuleSpec::new("a", log(10)).key(["host"]);
-    replace(&gate, [by_host]);
-    assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![], 0));
-    replace(&gate, [each("a", 10)]);
-    assert_eq!(left(&gate, "ada"), [10]);
-}
-
-#[test]
-fn a_rule_with_limits_per_key_that_gets_another_key_leaves_no_limiter_counted() {
-    let gate = still([each("a", 10).limit_from_request()]);
-    assert!(["ada", "bob", "eve"].iter().all(|user| admits(&gate, user, 1)));
-    assert_eq!(gate.counts().keys, 3);
-    replace(&gate, [RuleSpec::new("a", log(10)).key(["host"]).limit_from_request()]);
-    assert_eq!(gate.counts().keys, 0);
+fn a_rule_with_another_key_begins_as_new_and_leaves_no_limiter_counted() {
+    for each in [each("a", 10), each("a", 10).limit_from_request()] {
+        let gate = still([each.clone()]);
+        assert!(["ada", "bob", "eve"].iter().all(|user| admits(&gate, user, 6)));
+        assert_eq!(gate.counts().keys, 3);
+        replace(&gate, [each.clone().key(["host"])]);
+        assert_eq!((left(&gate, "ada"), gate.counts().keys), (vec![], 0));
+        replace(&gate, [each]);
+        assert_eq!(left(&gate, "ada"), [10]);
+    }
 }
 
 #[test]

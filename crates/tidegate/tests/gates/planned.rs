@@ -1,55 +1,35 @@
 //! Plans and request-supplied values at a gate: in bounded memory, with bans, ids and reservations. Walks are in
 //! `tests/conformance/changed_values`.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
-
+use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::{admits, amend, ask, left, log, per_day, policy};
+use testkit::traffic::Rng;
+
+use crate::asks::{left, policy};
+use crate::changed_values::{log, per_day};
 use crate::packed::{TODAY_US, TestClock};
+use crate::plans::Plans;
 use tidegate::{
     AlgorithmKind, Ban, Descriptor, Gate, OnFull, Policy, Request, RequestLimit, Rule, RuleSpec,
     Setup, Spec,
 };
 
-const USER: &str = "per-user";
+const USER: &str = Plans::RULE;
 
 fn own(spec: Spec) -> RequestLimit {
     RequestLimit::new(Rule::new(spec).unwrap())
 }
 
-/// Plans that a test changes.
-#[derive(Clone, Default)]
-struct Plans(Arc<Mutex<HashMap<String, Rule>>>);
-
-impl Plans {
-    fn set(&self, user: &str, spec: Spec) {
-        let rule = Rule::new(spec).unwrap();
-        self.0.lock().unwrap().insert(user.to_owned(), rule);
-    }
-
-    fn looked_up(&self) -> impl Fn(&Descriptor<'_>) -> Option<Rule> + Send + Sync + 'static {
-        let plans = self.clone();
-        move |descriptor| plans.0.lock().unwrap().get(descriptor.value("user")?).cloned()
-    }
-}
-
 /// A gate with a rule for each user, with plans, and a rule for all of `all` units a day.
 fn gate_of(per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
-    gate_by(TestClock::at(TODAY_US), per_user, all)
-}
-
-fn gate_by(clock: TestClock, per_user: RuleSpec, all: u64) -> (Gate<TestClock>, Plans) {
     let (setup, plans) = setup(per_user, all);
-    (Gate::with_clock(setup, clock), plans)
+    (Gate::with_clock(setup, TestClock::at(TODAY_US)), plans)
 }
 
 fn setup(per_user: RuleSpec, all: u64) -> (Setup<TestClock>, Plans) {
     let plans = Plans::default();
-    let rules = vec![per_user.key(["user"]), RuleSpec::new("all", log(all))];
-    let setup = Setup::new(policy(rules));
-    (setup.plans("default", USER, plans.looked_up()).unwrap(), plans)
+    (plans.setup(vec![per_user.key(["user"]), RuleSpec::new("all", log(all))]), plans)
 }
 
 fn gate(per_user: u64, all: u64) -> (Gate<TestClock>, Plans) {
@@ -195,20 +175,6 @@ fn a_rule_that_there_is_not_has_no_plans() {
     );
 }
 
-#[test]
-fn keys_without_space_share_a_limiter_under_what_the_rule_was_changed_to() {
-    let each = RuleSpec::new(USER, log(10)).max_keys(1, OnFull::Share).limit_from_request();
-    let (gate, _) = gate_of(each, 1_000);
-    assert!(admits(&gate, "first", 1));
-    assert!(admits(&gate, "one", 6));
-    amend(&gate, USER, log(7));
-    assert!(!admits(&gate, "other", 2), "6 of 7 are used");
-    assert!(admits(&gate, "other", 1));
-    amend(&gate, USER, log(9));
-    let alone = ask("third", 3, |request| gate.check(request).is_allowed());
-    assert!(!alone && admits(&gate, "third", 2));
-}
-
 #[cfg(feature = "headers")]
 #[test]
 fn header_fields_report_the_values_that_decided() {
@@ -219,7 +185,53 @@ fn header_fields_report_the_values_that_decided() {
             ask_all(&[("ada", 1)], own, |request| tidegate::headers::of(&gate.peek(request)));
         fields.into_iter().find(|(name, _)| *name == "RateLimit-Policy").unwrap().1
     };
-    assert_eq!(field(None), r#""per-user";q=30;w=60, "all";q=50;w=86400"#);
+    assert_eq!(field(None), r#""planned";q=30;w=60, "all";q=50;w=86400"#);
     let supplied = own(Spec::new(AlgorithmKind::FixedWindow, 7, Duration::from_secs(5)));
-    assert_eq!(field(Some(&supplied)), r#""per-user";q=7;w=5, "all";q=50;w=86400"#);
+    assert_eq!(field(Some(&supplied)), r#""planned";q=7;w=5, "all";q=50;w=86400"#);
+}
+
+/// A caller who may choose between values asks under each of them in turn, for all available units: a window admits no
+/// more than it would under the largest of them alone.
+#[test]
+fn a_caller_who_chooses_between_values_by_turns_is_admitted_no_more_than_the_largest_allow() {
+    const MINUTE_US: u64 = 60_000_000;
+    let values = |algorithm, limit| Spec::new(algorithm, limit, Duration::from_secs(60));
+    for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.holds_permits()) {
+        for seed in 0..20 {
+            let (mut rng, mut got) = (Rng::new(seed), VecDeque::new());
+            let clock = TestClock::at(TODAY_US);
+            let per_user = RuleSpec::new(USER, values(*algorithm, 1_000)).limit_from_request();
+            let (setup, plans) = setup(per_user, 1_000_000);
+            let gate = Gate::with_clock(setup, clock.clone());
+            let (mut chooses, mut total) = (rng.pick([0, 30, 80]), 0);
+            for _ in 0..400 {
+                clock.pass(rng.pick([0, 1, 1_000, 500_000, 3_000_000, 20_000_000, 61_000_000]));
+                if rng.chance(20) {
+                    plans.set("ada", values(*algorithm, rng.pick([1, 7, 60, 300, 1_000])));
+                }
+                if rng.chance(2) {
+                    chooses = rng.pick([0, 30, 80]);
+                }
+                let supplied = rng
+                    .chance(chooses)
+                    .then(|| own(values(*algorithm, rng.pick([1, 60, 500, 1_000]))));
+                let there = ask_all(&[("ada", 0)], supplied.as_ref(), |request| {
+                    gate.peek(request).matched()[0].decision().remaining
+                });
+                let cost = if rng.chance(30) { 1 } else { there.max(1) };
+                if ask_all(&[("ada", cost)], supplied.as_ref(), |request| gate.admits(request)) {
+                    got.push_back((clock.now_us(), cost));
+                    total += cost;
+                }
+                while got.front().is_some_and(|(at, _)| at + MINUTE_US <= clock.now_us()) {
+                    got.pop_front();
+                }
+                let inside: u64 = got.iter().map(|(_, cost)| cost).sum();
+                assert!(inside <= 2_001, "{algorithm} {seed}: {inside} in a minute");
+                let passed = (clock.now_us() - TODAY_US).div_ceil(MINUTE_US);
+                let most = 1_001 + 1_000 * (passed + 1);
+                assert!(total <= most, "{algorithm} {seed}: {total} in {passed} minutes");
+            }
+        }
+    }
 }

@@ -3,11 +3,17 @@
 
 use std::time::Duration;
 
-use super::{DAY, per_day};
 use crate::packed::{TODAY_US, TestClock, Unsteady};
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Rule, Spec, Under,
 };
+
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// Values that admit `limit` units immediately.
+fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
+    Spec::new(algorithm, limit, DAY)
+}
 
 fn rule(algorithm: AlgorithmKind, limit: u64) -> Rule {
     Rule::new(per_day(algorithm, limit)).unwrap()
