@@ -10,12 +10,12 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec, Spec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
-use crate::subjects::gates::{AnyGate, Ending, Entries, ask, left as left_of, seen};
+use crate::subjects::gates::{AnyGate, Ending, Entries, ask, seen};
 use crate::subjects::{Case, DAY, Store, per_day};
 
 every_gate! {
     what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm,
-    what_is_given_back_under_a_changed_rule_is_free_at_every_node,
+    what_came_back_is_free_at_every_node,
     a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit,
     a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window,
     changed_fields_apply_immediately,
@@ -79,14 +79,57 @@ fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm(
     }
 }
 
+/// How units come back to a limiter. The nodes are asked in turn.
+#[derive(Clone, Copy, Debug)]
+enum Back {
+    Refunded,
+    /// Under changed values.
+    Amended,
+    /// And once more under changed values, of a limiter in which nothing is left.
+    Again,
+    /// A reset after a refund.
+    Reset,
+    /// Released under changed values, after another node was told of the units.
+    Released,
+}
+
 /// A node that knew of the units once took them for lost, because the limiter was gone without a note.
-fn what_is_given_back_under_a_changed_rule_is_free_at_every_node(case: &Case<'_, dyn Store>) {
-    let gate = case.gate([each(case, "a", 8)]);
-    assert!(admits(&*gate, ADA, 8));
-    gate.amend("a", case.rule("a", 9).spec.into());
-    ask(&[(ADA, 8)], |request| assert_eq!(left_of(&gate.refund(request)), [9]));
-    for left in [7, 5] {
-        assert_eq!(ask(&[(ADA, 2)], |request| left_of(&gate.check(request))), [left]);
+fn what_came_back_is_free_at_every_node(case: &Case<'_, dyn Store>) {
+    use Back::{Again, Amended, Refunded, Released, Reset};
+    for back in [Refunded, Amended, Again, Reset, Released] {
+        let gate = case.gate([each(case, "a", 8)]);
+        let gate = &*gate;
+        let amend = || gate.amend("a", case.rule("a", 9).spec.into());
+        let next_node = || assert!(admits(gate, BOB, 1));
+        ask(&[(ADA, 8)], |request| {
+            if matches!(back, Released) {
+                let happens = || {
+                    assert_eq!(seen(gate, ADA), [0]);
+                    amend();
+                };
+                assert!(gate.hold_while(request, &happens, Ending::Released).is_ok());
+                return;
+            }
+            assert!(gate.check(request).is_allowed());
+            if matches!(back, Amended) {
+                amend();
+            }
+            gate.refund(request);
+            match back {
+                Again => {
+                    amend();
+                    next_node();
+                    gate.refund(request);
+                }
+                Reset => {
+                    next_node();
+                    gate.reset(request);
+                }
+                _ => {}
+            }
+        });
+        let limit = if matches!(back, Refunded | Reset) { 8 } else { 9 };
+        assert_eq!([seen(gate, ADA), seen(gate, ADA)], [[limit], [limit]], "{back:?}");
     }
 }
 

@@ -314,8 +314,9 @@ function changes.reset()
         local kind, _, _, _, missing = unpack('<BI4I6I6I4', v, 2)
         local _, _, last = used_of(key, v, false, 9007199254740992)
         local _, at, _, _, _, gone = algorithms[kind].step(key, v, rule_of(v, 0), now, 'look', false, 'in place')
-        -- Units that have left come back no more in any case.
-        if gone > at or last > at then bar(key, math.max(last, at) + 1) end
+        -- Also if nothing is in use: a node that knows of units that came back would take this key for lost. Units that
+        -- are taken in this microsecond are not forgotten then.
+        bar(key, (gone > at or last > at) and math.max(last, at) + 1 or at)
         if algorithms[kind].most and missing > 0 then full = sub(v, 1, 33) .. pack('<ddd', 0, 0, 0) end
       end
       redis.call('DEL', key)
