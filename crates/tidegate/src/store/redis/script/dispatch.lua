@@ -155,12 +155,8 @@ for i = count, 1, -1 do
     -- is long enough: then the new values take effect, because waiting alone would not help.
     stays = flag % 8 > 1 and (verb == 'peek' or not takes and (wait or flag % 8 < 4 or verdict ~= 1))
     if not stays then changes.bars(key, amending) end
-    -- Nothing is left of the old state, and the writes below rely on a key that is not there. A node that knows of
-    -- units from before would take it for lost.
-    if not v and not stays then
-      if not given then bar(key, now) end
-      call('DEL', key)
-    end
+    -- Nothing is left of the old state, and the writes below rely on a key that is not there.
+    if not v and not stays then call('DEL', key) end
   end
 
   -- A limiter that would begin now is kept if it is asked for units.
@@ -176,25 +172,39 @@ for i = count, 1, -1 do
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
-    if v and type(changed) ~= 'number' and (gone ~= expires or gone <= at) and not given
-      and (settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0 then
-      -- A key that got units back lives on: a node that knows of the units would take it for lost. A key that is
-      -- counted makes space, and leaves a note, as does a state that cannot be empty.
+    -- A key lives on for as long as units that came back could have been in use: a node that knows of them would take
+    -- it for lost. A level may have got units back before its values changed. A key that is counted makes space, and
+    -- leaves a note, as does a state that cannot be empty.
+    local lives
+    if v and not given and type(changed) ~= 'number' and (gone ~= expires or gone <= at)
+      and ((settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0
+        or amending and algorithms[string.byte(arg, 2)].most) then
       local left = call('PTTL', key)
-      if gone <= at and (no_space or write or amending) then
+      lives = left < 0 and 31622400000 or left
+      if amending then lives = math.min(lives, amending.ms) end
+      if gone <= at and (no_space or write) then
         bar(key, now + 1)
-      elseif left > 0 and gone < now + left * 1000 and not (write or amending) then
-        gone = now + left * 1000
-        expires, ms = gone, (gone - gone % 1000) / 1000
+      elseif gone < now + lives * 1000 then
+        gone = now + lives * 1000
+        ms = (gone - gone % 1000) / 1000
+        if left > 0 and not amending then expires = gone end
       end
     end
     if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
       -- The usual case first.
       call('SETRANGE', key, '33', value)
-      if gone ~= expires then call('PEXPIREAT', key, string.format('%d', ms)) end
+      if gone == expires then
+        -- It expires when it did.
+      elseif lives then
+        call('PEXPIREAT', key, string.format('%d', ms))
+      elseif redis.REDIS_VERSION_NUM then
+        -- Not earlier than it did, because units may have come back.
+        call('PEXPIREAT', key, string.format('%d', ms), 'GT')
+      elseif now + call('PTTL', key) * 1000 < gone then
+        -- Redis 6 has no `GT`.
+        call('PEXPIREAT', key, string.format('%d', ms))
+      end
     elseif gone <= at then
-      -- As where nothing is left.
-      if amending and not given then bar(key, now) end
       call('DEL', key)
     elseif gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
       if given or gone > 9007199254740991 then
