@@ -222,6 +222,10 @@ fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
                 about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();
             let request = Request::new("default", &descriptors);
             let said = models.check(at_us, &models.asks(&about));
+            // In a store, a debt stops at the last representable instant.
+            if said.each.iter().any(|(_, answer)| answer.reset_after_us > 1 << 52) {
+                break;
+            }
             let answer = gate.decide(&request, at_us);
             let failed = std::panic::catch_unwind(|| compare(&pairs, &answer, &said));
             assert!(failed.is_ok(), "seed {seed}, at {at_us}: {about:?}");

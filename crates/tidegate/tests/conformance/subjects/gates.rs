@@ -82,7 +82,7 @@ pub(crate) trait Store: Sync {
     /// A gate for state that each process has alone: waiters, bans and remembered answers.
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_>;
 
-    /// A gate of one process with plans. It uses the clock, unless its store has its own.
+    /// A gate with plans. It uses the clock, unless its store has its own.
     fn planned(
         &self,
         clock: &ManualClock,

@@ -98,6 +98,12 @@ impl Nodes {
         answer
     }
 
+    /// The revision of the next policy: changes follow each other so fast that nodes could not know their order by the
+    /// time.
+    fn revision(&self) -> NonZero<u32> {
+        NonZero::new(self.revision.fetch_add(1, Relaxed)).unwrap()
+    }
+
     fn of<T>(&self, verb: impl Future<Output = Result<T, StoreError>>) -> T {
         RUNTIME.block_on(verb).unwrap()
     }
@@ -148,17 +154,17 @@ impl AnyGate for Nodes {
         })
     }
 
-    /// Replaces the policy of one node after another. Changes follow each other so fast that nodes cannot know their
-    /// order, so each policy has a revision.
+    /// Replaces the policy of one node after another.
     fn replace(&self, rules: Vec<RuleSpec>) {
-        let revision = NonZero::new(self.revision.fetch_add(1, Relaxed)).unwrap();
-        let policy = Policy::new((self.fitted)(rules)).unwrap().with_revision(revision);
+        let policy = Policy::new((self.fitted)(rules)).unwrap().with_revision(self.revision());
         self.gates.iter().for_each(|gate| gate.replace(policy.clone()).unwrap());
     }
 
     fn amend(&self, rule: &str, values: Amendment) {
+        let revision = self.revision();
         for gate in &self.gates {
             gate.amend(Request::DEFAULT_DOMAIN, rule, values.clone()).unwrap();
+            gate.replace(Policy::clone(&gate.policy()).with_revision(revision)).unwrap();
         }
     }
 
@@ -241,7 +247,7 @@ impl Store for Redis {
     ) -> Box<dyn AnyGate + '_> {
         let fitted: Fitted = |rules| rules;
         let settings = without_memory(&self.url());
-        Box::new(Nodes::over(1, &settings, || plans.setup(fitted(rules.clone())), fitted))
+        Box::new(Nodes::over(2, &settings, || plans.setup(fitted(rules.clone())), fitted))
     }
 
     fn has_time(&self) -> bool {
@@ -297,7 +303,7 @@ impl Store for Cluster {
     ) -> Box<dyn AnyGate + '_> {
         let fitted: Fitted = Self::across_slots;
         let settings = without_memory(&self.0.url());
-        Box::new(Nodes::over(1, &settings, || plans.setup(fitted(rules.clone())), fitted))
+        Box::new(Nodes::over(2, &settings, || plans.setup(fitted(rules.clone())), fitted))
     }
 
     fn is_one_step(&self) -> bool {
