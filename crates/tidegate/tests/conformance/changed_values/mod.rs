@@ -79,7 +79,7 @@ fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm(
     }
 }
 
-/// How units come back to a limiter. The nodes are asked in turn.
+/// Ways in which units come back to a limiter. The nodes are asked in turn.
 #[derive(Clone, Copy, Debug)]
 enum Back {
     Refunded,
