@@ -70,8 +70,17 @@ fn two_rules_count_each_unit_or_none_while_both_change(case: &Case<'_, dyn Store
     two_rules(case, &[case.algorithm]);
     // Across slots units of another algorithm may not come back from a slot that admitted them.
     if case.kind.is_one_step() {
-        two_rules(case, &case.kind.algorithms());
+        let mut algorithms = case.kind.algorithms();
+        two_rules(case, &algorithms);
+        algorithms.retain(|algorithm| !is_level(*algorithm));
+        two_rules(case, &algorithms);
     }
+}
+
+/// A level gives back less by what has drained, and rounds the rest of a unit up under some changes.
+fn is_level(algorithm: AlgorithmKind) -> bool {
+    use AlgorithmKind::{LeakyBucket, TokenBucket};
+    algorithm.is_queue() || matches!(algorithm, TokenBucket | LeakyBucket)
 }
 
 /// Two threads change a rule for all and a rule for each user, and six threads take and give back.
@@ -107,8 +116,9 @@ fn two_rules(case: &Case<'_, dyn Store>, algorithms: &[AlgorithmKind]) {
         let plain = Descriptor::new(&entries).cost(cost);
         let descriptors = [if rng.chance(30) { plain.limit(supplied) } else { plain }];
         let request = Request::new(Request::DEFAULT_DOMAIN, &descriptors);
-        // In a store time passes, and a queue gives back only its last slots.
-        if rng.chance(20) && case.kind.has_time() {
+        // In a store time passes.
+        if rng.chance(20) && (case.kind.has_time() || !algorithms.iter().any(|one| is_level(*one)))
+        {
             // Only units that name no time come back to another algorithm.
             let is_one = algorithms.len() == 1;
             let end = if is_one { Ending::Released } else { Ending::Kept };
