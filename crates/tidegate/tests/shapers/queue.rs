@@ -1,4 +1,5 @@
-//! The shaping queue at given times: slots, refusals, late receivers, clocks, closing.
+//! The shaping queue at given times, by examples: strict spacing, refusals, closing. The slots of all items, by any clock,
+//! are in `walk.rs`, against a naive queue.
 
 use std::time::Duration;
 use tidegate::{
@@ -57,30 +58,6 @@ fn the_guides_example_leaves_as_drawn() {
 }
 
 #[test]
-fn slots_a_third_of_a_second_apart_never_drift() {
-    let mut queue = ShapingQueue::new(spec(3, 1_000, 600)).unwrap();
-    for n in 0..=600_u64 {
-        let slot_us = (n * 1_000_000).div_ceil(3);
-        assert_eq!(queue.push(ms(0), n, 1).ok(), Some(Duration::from_micros(slot_us)), "{n}");
-    }
-    assert_eq!(queue.push(ms(0), 601, 1).unwrap_err().item, 601, "the item comes back");
-}
-
-#[test]
-fn an_item_takes_a_slot_for_each_unit_and_leaves_in_the_first() {
-    let mut queue = ten_a_second(4);
-    assert_eq!(pushed(&mut queue, 0, 'A', 3), Ok(0));
-    assert_eq!(pushed(&mut queue, 0, 'B', 3), full(100));
-    assert_eq!(pushed(&mut queue, 0, 'C', 2), Ok(300));
-    assert_eq!(pushed(&mut queue, 0, 'D', 1), full(100));
-    assert_eq!(pushed(&mut queue, 0, 'E', 6), Err(Refusal::Never));
-    assert_eq!(pushed(&mut queue, 0, 'F', u64::MAX), Err(Refusal::Never));
-    assert_eq!(queue.poll(ms(0)), item('A', 0));
-    assert_eq!(queue.poll(ms(0)), Next::At(ms(300)));
-    assert_eq!(queue.poll(ms(300)), item('C', 300));
-}
-
-#[test]
 fn an_item_of_cost_0_goes_ahead_of_those_that_wait() {
     let mut queue = ten_a_second(1);
     assert_eq!(pushed(&mut queue, 0, 'A', 1), Ok(0));
@@ -100,29 +77,6 @@ fn a_limit_of_0_takes_nothing_that_costs_anything() {
     assert_eq!(pushed(&mut queue, 5_000, 'B', 0), Ok(0));
     assert_eq!(queue.poll(ms(5_000)), item('B', 5_000));
     assert_eq!(pushed(&mut queue, 9_000_000, 'C', 1), Err(Refusal::Never));
-}
-
-/// Pitfall: idle then burst. The slots that went by unused are gone.
-#[test]
-fn idle_then_burst_leaves_as_evenly_as_ever() {
-    let mut queue = ten_a_second(2);
-    let noon = 12 * 3_600_000;
-    assert_eq!(pushed(&mut queue, 0, 'A', 1), Ok(0));
-    assert_eq!(queue.poll(ms(0)), item('A', 0));
-    let delays = ['B', 'C', 'D', 'E'].map(|name| pushed(&mut queue, noon, name, 1));
-    assert_eq!(delays, [Ok(0), Ok(100), Ok(200), full(100)]);
-}
-
-#[test]
-fn who_takes_late_finds_all_that_is_due_with_the_slots_it_was_given() {
-    let mut queue = ten_a_second(4);
-    for name in ['A', 'B', 'C', 'D'] {
-        pushed(&mut queue, 0, name, 1).unwrap();
-    }
-    assert_eq!(queue.poll(ms(250)), item('A', 0));
-    assert_eq!(queue.poll(ms(250)), item('B', 100));
-    assert_eq!(queue.poll(ms(250)), item('C', 200));
-    assert_eq!(queue.poll(ms(250)), Next::At(ms(300)));
 }
 
 #[test]
@@ -161,34 +115,6 @@ fn what_is_not_taken_is_bounded_and_taken_in_again_when_taken() {
     assert_eq!(queue.poll(ms(10_000)), item('A', 0));
     assert_eq!(pushed(&mut queue, 10_000, 'B', 1), Ok(0));
     assert_eq!(queue.len(), 6);
-}
-
-/// Pitfall: an hour's step back locks callers out for an hour.
-#[test]
-fn an_hours_step_back_takes_the_slots_back_with_it() {
-    let hour = 3_600_000;
-    let mut queue = ten_a_second(4);
-    for name in ['A', 'B', 'C'] {
-        pushed(&mut queue, hour, name, 1).unwrap();
-    }
-    assert_eq!(queue.poll(ms(hour)), item('A', hour));
-    assert_eq!(queue.poll(ms(5_000)), Next::At(ms(5_100)));
-    assert_eq!(pushed(&mut queue, 5_000, 'D', 1), Ok(300));
-    assert_eq!(queue.poll(ms(5_100)), item('B', 5_100));
-    assert_eq!(queue.poll(ms(5_200)), item('C', 5_200));
-    assert_eq!(queue.poll(ms(5_300)), item('D', 5_300));
-}
-
-#[test]
-fn a_step_back_within_the_window_moves_no_slot() {
-    let mut queue = ten_a_second(4);
-    pushed(&mut queue, 1_500, 'A', 1).unwrap();
-    pushed(&mut queue, 1_500, 'B', 1).unwrap();
-    assert_eq!(queue.poll(ms(600)), item('A', 1_500), "counts as the last time");
-    assert_eq!(queue.poll(ms(600)), Next::At(ms(1_600)));
-    assert_eq!(pushed(&mut queue, 600, 'C', 1), Ok(200));
-    assert_eq!(queue.poll(ms(1_600)), item('B', 1_600));
-    assert_eq!(queue.poll(ms(1_700)), item('C', 1_700));
 }
 
 #[test]

@@ -1,11 +1,12 @@
-//! Statistics by example: windows, late writers, steps of the clock, guards, names, borrowed places.
+//! Statistics by example: windows, guards, names, borrowed places. Late writers and steps of the clock are in `walk.rs`,
+//! against a naive model.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{Clock, Resources, Snapshot, Statistics, Timestamp};
+use tidegate::{Clock, Resources, Statistics, Timestamp};
 
 /// A whole minute of our days.
 const TODAY_US: u64 = 1_699_999_200_000_000;
@@ -61,60 +62,6 @@ fn a_minute_is_sixty_whole_seconds() {
     stats.pass_at(2, at(1_000));
     let minutes = [at(59_999), at(60_000), at(60_999), at(61_000)];
     assert_eq!(minutes.map(|now| stats.minute_at(now).pass), [3, 2, 2, 0]);
-}
-
-#[test]
-fn what_left_the_window_counts_no_more_though_nobody_wrote_since() {
-    for idle_ms in [61_000, 63_500, 64_000, 64_500, 120_000, 128_000, 3_600_000, u64::MAX / 2_000] {
-        let stats = stats();
-        stats.pass_at(5, at(100));
-        stats.success_at(Duration::from_millis(1), at(100));
-        let later = at(100).plus(Duration::from_millis(idle_ms));
-        assert_eq!(stats.second_at(later), Snapshot::default(), "{idle_ms}");
-        assert_eq!(stats.minute_at(later), Snapshot::default(), "{idle_ms}");
-        assert!(stats.seconds_at(later).iter().all(|(_, second)| *second == Snapshot::default()));
-    }
-}
-
-#[test]
-fn a_late_writer_counts_now_and_is_not_lost() {
-    let stats = stats();
-    stats.pass_at(1, at(5_000));
-    stats.pass_at(2, at(100));
-    stats.success_at(Duration::from_micros(7), Timestamp::EPOCH);
-    assert_eq!(stats.second_at(at(5_000)).pass, 3);
-    let last = *stats.seconds_at(at(5_000)).last().unwrap();
-    assert_eq!((last.0, last.1.pass, last.1.success), (at(5_000), 3, 1));
-    assert_eq!(stats.second_at(at(6_000)).pass, 0);
-}
-
-#[test]
-fn when_the_clock_steps_back_time_stands_still() {
-    let stats = stats();
-    stats.pass_at(1, at(3_600_000));
-    let early = stats.second_at(at(0));
-    assert_eq!(early, stats.second_at(at(3_600_000)));
-    assert_eq!(early.pass, 1);
-    assert_eq!(
-        stats.occupy_at(1, 1, 1, at(0)),
-        wait(1_000),
-        "no longer than from the current half"
-    );
-}
-
-#[test]
-fn the_seconds_of_a_minute_add_up_to_it() {
-    let stats = stats();
-    for ms in (0..70_000).step_by(170) {
-        stats.pass_at(ms, at(ms));
-        stats.success_at(Duration::from_micros(ms), at(ms));
-    }
-    let (minute, seconds) = (stats.minute_at(at(69_990)), stats.seconds_at(at(69_990)));
-    let begins: Vec<_> = (10..70).map(|second| at(second * 1_000)).collect();
-    assert_eq!(seconds.iter().map(|(began, _)| *began).collect::<Vec<_>>(), begins);
-    assert_eq!(seconds.iter().map(|(_, second)| second.pass).sum::<u64>(), minute.pass);
-    assert_eq!(seconds.iter().map(|(_, second)| second.rt_sum_us).sum::<u64>(), minute.rt_sum_us);
-    assert_eq!(seconds.iter().filter_map(|(_, second)| second.rt_min_us).min(), minute.rt_min_us);
 }
 
 #[test]
@@ -224,30 +171,6 @@ fn borrowed_units_are_occupied_now_and_pass_when_their_half_second_begins() {
     let passed = [600, 1_000, 1_500, 2_000, 2_500].map(|ms| stats.second_at(at(ms)).pass);
     assert_eq!(passed, [10, 9, 5, 2, 0]);
     assert_eq!((stats.minute_at(at(2_500)).occupied, stats.second_at(at(2_500)).occupied), (5, 0));
-}
-
-#[test]
-fn what_passes_now_leaves_space_for_what_was_borrowed() {
-    let stats = stats();
-    stats.pass_at(8, at(0));
-    assert_eq!(stats.occupy_at(5, 10, 9, at(500)), wait(500));
-    assert_eq!(stats.occupy_at(2, 10, 0, at(500)), wait(0));
-    assert_eq!(stats.occupy_at(3, 10, 0, at(1_000)), wait(0), "2 + 5 + 3");
-    assert_eq!(stats.occupy_at(1, 10, 0, at(1_000)), None);
-}
-
-#[test]
-fn borrowed_units_pass_though_their_half_seconds_were_passed_over() {
-    for later_ms in [1_500, 2_000, 30_000, 59_000] {
-        let stats = stats();
-        stats.pass_at(10, at(500));
-        assert_eq!(stats.occupy_at(7, 10, 7, at(500)), wait(1_000));
-        assert_eq!(stats.minute_at(at(later_ms)).pass, 17, "{later_ms}");
-        let seconds = stats.seconds_at(at(later_ms));
-        let own = seconds.iter().find(|(began, _)| *began == at(1_000)).unwrap();
-        assert_eq!(own.1.pass, 7, "{later_ms}");
-        assert_eq!(stats.minute_at(at(300_000)).pass, 0);
-    }
 }
 
 #[test]
