@@ -1,4 +1,5 @@
-//! Rules whose keys live in different slots of a cluster: taken one after the other, all or nothing.
+//! Rules whose keys live in different slots of a cluster: taken one after the other, all or nothing, also among many and
+//! where a slot is silent. What they decide is in `tests/conformance`, over a cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -42,42 +43,6 @@ async fn remaining(gate: &SharedGate, entries: Entries<'_>) -> Vec<u64> {
     let answer = look(gate, entries).await;
     assert!(!answer.is_degraded(), "{answer:?}");
     answer.matched().iter().map(|matched| matched.decision().remaining).collect()
-}
-
-#[tokio::test]
-async fn nobody_is_charged_when_a_rule_of_another_slot_refuses() {
-    let cluster = Nodes::start(2, 0);
-    // The smaller rate is asked first, so the refusal comes from the second slot, then from the first.
-    for (user, all) in [(10, 3), (3, 10), (10, 12)] {
-        let rules = vec![per_user(user), payments(all)];
-        let (gate, events) = gate_over(&cluster.url(), rules).await;
-        let least = user.min(all);
-        for asked in 0..least {
-            let answer = ask(&gate, PAYS).await;
-            assert!(answer.is_allowed() && !answer.is_degraded(), "{asked}: {answer:?}");
-            assert_eq!(answer.matched().len(), 2);
-        }
-        for _ in 0..5 {
-            let answer = ask(&gate, PAYS).await;
-            assert!(!answer.is_allowed() && !answer.is_degraded());
-            let answered: Vec<_> =
-                answer.matched().iter().map(|one| one.decision().remaining).collect();
-            assert_eq!(
-                answered,
-                [user - least, all - least],
-                "the limiter that refuses, and the other"
-            );
-            let reported = answer.reported().unwrap();
-            assert_eq!(reported.decision().remaining, 0);
-        }
-        assert_eq!(remaining(&gate, PAYS).await, [user - least, all - least]);
-        let request = Request::from(Descriptor::new(PAYS));
-        assert!(gate.refund(&request).await.is_ok());
-        assert_eq!(remaining(&gate, PAYS).await, [user - least + 1, all - least + 1]);
-        assert_eq!(gate.reset(&request).await, Ok(2));
-        assert_eq!(remaining(&gate, PAYS).await, [user, all]);
-        assert_eq!(events.seen(), Vec::<String>::new());
-    }
 }
 
 #[tokio::test]
@@ -169,25 +134,6 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
         }
         assert_eq!(remaining(&gate, &pays[1..]).await, [49], "{on_store_error:?}");
     }
-}
-
-#[tokio::test]
-async fn descriptors_of_one_request_meet_across_slots_as_rules_do() {
-    let cluster = Nodes::start(2, 0);
-    let (gate, _) = gate_over(&cluster.url(), vec![per_user(5)]).await;
-    let (ann, bob) = ([("user", "ann")], [("user", "bob")]);
-    let descriptors = [Descriptor::new(&ann).cost(2), Descriptor::new(&bob).cost(3)];
-    let request = Request::new("default", &descriptors);
-    assert!(gate.check(&request).await.is_allowed());
-    assert!(!gate.check(&request).await.is_allowed());
-    assert_eq!(remaining(&gate, &ann).await, [3]);
-    assert_eq!(remaining(&gate, &bob).await, [2]);
-
-    let mut alone = per_user(5);
-    alone.across_slots = false;
-    let (gate, _) = gate_over(&cluster.url(), vec![alone]).await;
-    let answer = gate.check(&request).await;
-    assert!(answer.is_degraded(), "no rule says that it may: {answer:?}");
 }
 
 /// Counts requests that fit but are refused, because others that are refused in the end hold units for a

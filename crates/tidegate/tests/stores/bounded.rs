@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Layout, Mode, OnFull, Outcome, Request, RuleSpec,
-    SharedGate, Spec,
+    AlgorithmKind, Answer, Descriptor, Layout, Mode, OnFull, Request, RuleSpec, SharedGate, Spec,
 };
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
@@ -39,26 +38,6 @@ async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
         }
     }
     own
-}
-
-#[tokio::test]
-async fn keys_beyond_the_cap_are_refused_where_the_rule_says_so() {
-    let server = Server::start(&[]);
-    let mut set = capped(AlgorithmKind::SlidingLog, 3, OnFull::Refuse);
-    set.spec.layout = Some(Layout::SortedSet);
-    let global =
-        RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(60)));
-    let (gate, _) = gate_over(&server.url(), vec![set, global]).await;
-    assert_eq!(own(&gate, 0..9).await, [0, 1, 2]);
-    let answer = ask(&gate, "another").await;
-    assert!(!answer.is_allowed() && answer.is_overflow() && !answer.is_never());
-    let [refused, global] = answer.matched()[..] else { panic!("{answer:?}") };
-    assert!(refused.is_overflow() && refused.decision().remaining == 0);
-    let retry_after = Duration::from_secs(60);
-    assert_eq!(refused.decision().outcome, Outcome::Deny { retry_after: retry_after.into() });
-    assert_eq!(global.decision().remaining, 97, "a refused request costs the other rule nothing");
-    let answer = ask(&gate, "1").await;
-    assert!(answer.is_allowed() && !answer.is_overflow());
 }
 
 #[tokio::test]

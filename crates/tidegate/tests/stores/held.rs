@@ -183,36 +183,14 @@ async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_t
     }
 }
 
-/// The surplus of a reservation comes back whole if the bucket never ran that low.
+/// The surplus of a reservation comes back whole if the bucket never ran that low. Units that are checked, not reserved,
+/// open no reservation: to settle them closes no reservation of another caller.
 #[tokio::test]
-async fn what_is_too_much_of_a_hold_comes_back_whole_in_a_busy_bucket() {
+async fn what_is_too_much_of_a_hold_comes_back_whole_although_others_settle_checks() {
     let (_folder, clock, server) = stepped();
     let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
     let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
-    let (fifty, ten) = (
-        Request::from(Descriptor::new(&[]).cost(50)),
-        Request::from(Descriptor::new(&[]).cost(10)),
-    );
-    assert!(gate.check(&fifty).await.is_allowed());
-    let charge = gate.hold(&fifty).await.unwrap();
-    for hours in 1..=6 {
-        // Ten units flow in, and are taken.
-        clock.step(36_000 * hours);
-        assert!(gate.check(&ten).await.is_allowed(), "{hours}");
-    }
-    charge.release().await.unwrap();
-    assert_eq!(gate.peek(&fifty).await.remaining(), Some(50));
-}
-
-/// Units that are checked, not reserved, open no reservation: to settle them closes no reservation of another caller.
-#[tokio::test]
-async fn settling_a_check_closes_no_reservation_of_another_caller() {
-    let (_folder, clock, server) = stepped();
-    let spec = Spec::new(AlgorithmKind::TokenBucket, 100, Duration::from_secs(100 * 3_600));
-    let (gate, _) = gate_over(&server.url(), vec![RuleSpec::new("all", spec)]).await;
-    let of = |units| [Descriptor::new(&[]).cost(units)];
-    let (of_50, of_10) = (of(50), of(10));
-    let [fifty, ten] = [&of_50, &of_10].map(|all| Request::new("default", all));
+    let [fifty, ten] = [50, 10].map(|units| Request::from(Descriptor::new(&[]).cost(units)));
     let charge = gate.hold(&fifty).await.unwrap();
     assert!(gate.check(&fifty).await.is_allowed());
     for hours in 1..=12 {

@@ -26,6 +26,9 @@ mod layer;
 mod leases;
 mod nodes_seen;
 mod permits;
+mod planned;
+#[path = "../common/plans.rs"]
+mod plans;
 mod records;
 mod rights;
 mod secured;

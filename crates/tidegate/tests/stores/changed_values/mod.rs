@@ -5,7 +5,6 @@
 //! Windows are of days, so that the time of a test does not count.
 
 mod away;
-mod plans;
 
 use std::collections::HashMap;
 use std::num::NonZeroU32;
@@ -22,7 +21,7 @@ use tokio::time::timeout;
 use crate::server::nodes::Nodes;
 use crate::server::{Server, check, gate_over, lose, rule, settings};
 
-const DAY: Duration = Duration::from_secs(86_400);
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
 /// A rule of `limit` units a day for each user, which also a queue admits immediately.
 fn named(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
@@ -32,7 +31,7 @@ fn named(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     rule
 }
 
-fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
+pub(crate) fn per_day(algorithm: AlgorithmKind, limit: u64) -> Spec {
     named("", algorithm, limit).spec
 }
 
@@ -172,36 +171,6 @@ async fn the_newest_values_that_have_taken_decide_for_every_node() {
             for row in rows.split("; ") {
                 run(&server, &mut gates, row, (*algorithm, &prefix)).await;
             }
-        }
-    }
-}
-
-fn per_user(algorithm: AlgorithmKind, limit: u64, window: Duration) -> RuleSpec {
-    let mut spec = Spec::new(algorithm, limit, window);
-    spec.capacity = (algorithm == AlgorithmKind::LeakyQueue).then(|| limit - 1);
-    RuleSpec::new("per-user", spec).key(["user"])
-}
-
-#[tokio::test]
-async fn by_turns_every_algorithm_admits_what_the_newer_values_do_in_either_order() {
-    let server = Server::start(&[]);
-    for algorithm in AlgorithmKind::ALL.iter().copied() {
-        for (name, old, new) in
-            [("larger", (6, DAY), (9, 2 * DAY)), ("smaller", (9, 2 * DAY), (6, DAY))]
-        {
-            let old = of_revision(1, vec![per_user(algorithm, old.0, old.1)]);
-            let old = node(&server, "tg:", old).await;
-            let node_of_new =
-                node(&server, "tg:", of_revision(2, vec![per_user(algorithm, new.0, new.1)])).await;
-            let user = format!("{algorithm} {name}");
-            let mut admitted = 0;
-            for turn in 0..60 {
-                let gate = if turn < 4 || turn % 2 == 0 { &old } else { &node_of_new };
-                let (allowed, limits) = asked(gate, &user, 1).await;
-                admitted += u64::from(allowed);
-                assert!(turn < 6 || limits == [new.0], "{user}: {limits:?} at {turn}");
-            }
-            assert_eq!(admitted, new.0, "{user}");
         }
     }
 }

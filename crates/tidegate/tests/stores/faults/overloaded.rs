@@ -39,8 +39,12 @@ async fn answers(on_store_error: OnStoreError, limit: u64, verify: impl Fn(usize
     assert!(look(&gate).await, "a look gets the same");
     server.run::<()>(&["CLIENT", "UNPAUSE"]);
     assert_eq!(others.join_all().await, [false; 17], "those that wait are decided");
+    let counts = gate.counts();
+    let decided_here = counts.shed + counts.local;
+    assert_eq!((decided_here, counts.merged, counts.under_way), (11, 16, 0), "{counts:?}");
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "exact again with the next request");
     let reported = events.seen();
+    assert_eq!(reported[0], "overloaded");
     assert!(
         !reported.iter().any(|message| message.starts_with("lost")),
         "load is no outage: {reported:?}"

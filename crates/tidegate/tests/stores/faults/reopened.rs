@@ -75,17 +75,3 @@ async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
     gate.store().fit().await;
     assert_eq!(remaining(&gate).await, 8);
 }
-
-#[tokio::test]
-async fn a_server_that_is_gone_is_an_outage_at_once_and_no_request_waits_for_it() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), closed(10)).await;
-    assert_eq!(remaining(&gate).await, 9);
-    server.kill();
-    assert!(check(&gate, "ada", 1).await.is_unavailable());
-    let answer = events.seen();
-    assert!(answer.len() == 1 && answer[0].contains("cannot be reached"), "{answer:?}");
-    server.start_again(&[]);
-    gate.store().fit().await;
-    assert_eq!(remaining(&gate).await, 8);
-}

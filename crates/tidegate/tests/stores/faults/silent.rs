@@ -192,7 +192,8 @@ async fn a_server_that_stays_silent_is_given_up_once_and_nothing_waits_for_it() 
     let mut answer = events.seen();
     answer.retain(|message| !message.starts_with("overload"));
     assert_eq!(answer.len(), 2, "{answer:?}");
-    assert!(answer[0].starts_with("lost") && answer[1] == "back", "{answer:?}");
+    assert!(answer[0].starts_with("lost: "), "{answer:?}");
+    assert!(answer[0].contains("did not answer in time") && answer[1] == "back", "{answer:?}");
 }
 
 #[expect(clippy::disallowed_methods, reason = "a thread that does not run is what is tested")]
