@@ -21,7 +21,7 @@ async fn hello(_: Request<Incoming>) -> Result<Hello, Infallible> {
 }
 
 /// Serves each connection by a clone of the service, with the peer's address in its requests.
-async fn serve(layer: RateLimitLayer, tell_peer: bool) -> SocketAddr {
+async fn serve(layer: RateLimitLayer) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let limited = layer.layer(service_fn(hello));
@@ -30,9 +30,7 @@ async fn serve(layer: RateLimitLayer, tell_peer: bool) -> SocketAddr {
             let (stream, peer) = listener.accept().await.unwrap();
             let service =
                 ServiceBuilder::new().map_request(move |mut request: Request<Incoming>| {
-                    if tell_peer {
-                        request.extensions_mut().insert(PeerAddr(peer));
-                    }
+                    request.extensions_mut().insert(PeerAddr(peer));
                     request
                 });
             let service = TowerToHyperService::new(service.service(limited.clone()));
@@ -45,14 +43,14 @@ async fn serve(layer: RateLimitLayer, tell_peer: bool) -> SocketAddr {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_clones_and_two_connections_each_share_one_limit_exactly() {
     let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 11, &["ip"])]));
-    let servers = [serve(layer.clone(), true).await, serve(layer, true).await];
+    let servers = [serve(layer.clone()).await, serve(layer).await];
     assert_eq!(admitted_by(servers, 10).await, 11);
 }
 
 #[tokio::test]
 async fn the_body_of_the_service_comes_through_unchanged() {
     let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])]));
-    let mut connection = Connection::to(serve(layer, true).await).await;
+    let mut connection = Connection::to(serve(layer).await).await;
     let answer = connection.get("/", &[]).await;
     assert_eq!(
         (answer.body().as_str(), &answer.headers()["content-length"]),
@@ -61,13 +59,4 @@ async fn the_body_of_the_service_comes_through_unchanged() {
     let refused = connection.get("/", &[]).await;
     let length = refused.body().len().to_string();
     assert_eq!(refused.headers()["content-length"].to_str().unwrap(), length);
-}
-
-/// All callers would share one limit, or none would have any.
-#[tokio::test]
-async fn a_server_that_passes_no_addresses_on_limits_nobody_by_them() {
-    let gate = gate(vec![rule("per-ip", 3, &["ip"])]);
-    let server = serve(RateLimitLayer::new(gate.clone()), false).await;
-    assert_eq!(Connection::to(server).await.get("/", &[]).await.status(), 500);
-    assert_eq!(gate.counts().keys, 0);
 }

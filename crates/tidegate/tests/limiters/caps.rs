@@ -57,23 +57,6 @@ fn space_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
     }
 }
 
-#[test]
-fn all_rules_together_keep_no_more_than_the_common_cap() {
-    let hand = Hand::default();
-    let rules = vec![
-        rule("user", AlgorithmKind::FixedWindow).max_keys(40, OnFull::Refuse),
-        rule("ip", AlgorithmKind::SlidingLog).max_keys(80, OnFull::Refuse),
-    ];
-    let policy = Policy::new(rules).unwrap().with_max_keys(NonZeroUsize::new(100).unwrap());
-    let gate = Gate::with_clock(policy, &hand);
-    let admitted = |name: &str| {
-        let asked = (0..200).map(|n| n.to_string());
-        asked.filter(|value| ask(&gate, &[(name, value.as_str())]).is_allowed()).count()
-    };
-    assert_eq!((admitted("user"), gate.counts().keys), (40, 40));
-    assert_eq!((admitted("ip"), gate.counts().keys), (60, 100));
-}
-
 /// Tables that are not asked any more give back the memory that they do not need.
 #[test]
 fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {

@@ -1,5 +1,5 @@
 //! Rules whose keys live in different slots of a cluster: taken one after the other, all or nothing, also among many and
-//! where a slot is silent. What they decide is in `tests/conformance`, over a cluster.
+//! where a slot is silent. Their decisions are in `tests/conformance`, over a cluster.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

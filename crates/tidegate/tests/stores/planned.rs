@@ -1,5 +1,5 @@
-//! Plans, and values supplied by requests, over a real server: waiting, outages, and what no store can hold. What they
-//! decide is in `tests/conformance/changed_values`.
+//! Plans, and values supplied by requests, over a real server: waiting, outages, and what no store can hold. Their
+//! decisions are in `tests/conformance/changed_values`.
 
 use std::time::Duration;
 

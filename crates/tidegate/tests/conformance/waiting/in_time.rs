@@ -1,23 +1,19 @@
-//! Waiting with a clock that is moved: which waiter is admitted when, and which is woken when.
+//! Waiting with a clock that is moved, by examples: wakes, deadlines, and requests that do not wait. The order of admissions
+//! is in `walk.rs`, against a naive queue.
 
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Outcome, Spec};
 
-use crate::kit::{every_subject_in_memory, kit};
+use crate::kit::every_subject_in_memory;
 use crate::subjects::{Case, InMemory, Waiting};
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 
 every_subject_in_memory! {
     TokenBucket =>
-    waiters_are_admitted_in_order_at_the_instants_their_units_are_there,
     nobody_is_woken_twice,
     a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time,
     no_one_overtakes_not_even_a_request_that_would_not_have_waited,
-    a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up,
-    a_cancelled_head_wakes_the_next,
-    no_unit_is_lost_to_those_who_leave,
     a_refund_and_a_reset_wake_the_head,
-    a_full_line_refuses_at_once_with_the_time_it_would_have_taken,
     a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever,
     a_timer_that_rings_late_costs_nobody_what_is_there,
     a_future_that_was_never_polled_never_arrived,
@@ -25,14 +21,7 @@ every_subject_in_memory! {
 
 every_subject_in_memory! {
     LeakyQueue =>
-    a_shaping_queue_lets_work_run_when_its_slot_has_come,
     work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot,
-}
-
-// A gate's rules bound the wait for admission, and not the time for which a queue then holds the request.
-kit! {
-    InMemory [limiter keyed_packed keyed_sharded planned] LeakyQueue =>
-    the_time_a_queue_holds_work_is_part_of_the_wait
 }
 
 const KEY: &str = "ada";
@@ -59,24 +48,6 @@ fn denied(decision: &Decision) -> Option<Duration> {
 
 fn end(task: &Task<'_, Decision>) -> Decision {
     task.end.as_ref().expect("it is over").1
-}
-
-fn waiters_are_admitted_in_order_at_the_instants_their_units_are_there(
-    case: &Case<'_, dyn InMemory>,
-) {
-    let (limiter, clock) = empty(case, 10);
-    let began = clock.now();
-    let costs = [3, 1, 5, 1];
-    let mut tasks: Vec<_> = costs
-        .iter()
-        .map(|cost| Task::begun(limiter.acquire(KEY, *cost, ms(100)), &clock))
-        .collect();
-    assert_eq!(limiter.waiting(KEY), 4);
-    run(&mut tasks, &clock);
-    let ends: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.duration_since(began)).collect();
-    assert_eq!(ends, [ms(3), ms(4), ms(9), ms(10)]);
-    assert!(tasks.iter().all(|task| end(task).is_allowed()));
-    assert_eq!(limiter.waiting(KEY), 0);
 }
 
 /// Each waiter is woken once as head, and once by its timer; the first is head from the start.
@@ -129,52 +100,6 @@ fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_
     assert!(limiter.admits(KEY, 1));
 }
 
-/// In a released limiter, a waiter that timed out or was cancelled kept its place, and every later waiter waited
-/// longer.
-fn a_cancelled_waiter_leaves_no_trace_and_those_behind_move_up(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = empty(case, 10);
-    let began = clock.now();
-    let mut tasks: Vec<_> = [2, 6, 1]
-        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
-        .into_iter()
-        .collect();
-    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(10)));
-    tasks[1].cancel();
-    assert_eq!(denied(&limiter.check(KEY, 1)), Some(ms(4)));
-    run(&mut tasks, &clock);
-    let ends = [0, 2].map(|task: usize| tasks[task].end.unwrap().0.duration_since(began));
-    assert_eq!(ends, [ms(2), ms(3)]);
-}
-
-/// In a released semaphore, the waiters after a head that went away were not woken.
-fn a_cancelled_head_wakes_the_next(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = empty(case, 10);
-    let mut tasks: Vec<_> = [9, 1, 1]
-        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
-        .into_iter()
-        .collect();
-    clock.advance(ms(5));
-    tasks[0].cancel();
-    assert_eq!([tasks[1].wakes(), tasks[2].wakes()], [1, 0]);
-    settle(&mut tasks, &clock);
-    assert!(end(&tasks[1]).is_allowed() && end(&tasks[2]).is_allowed());
-    assert_eq!(limiter.peek(KEY, 1).remaining, 3);
-}
-
-/// Go's limiter gives the units of a cancelled wait back only in part, because they were promised.
-fn no_unit_is_lost_to_those_who_leave(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = empty(case, 10);
-    for round in 0..50 {
-        let mut tasks: Vec<_> =
-            (0..5).map(|_| Task::begun(limiter.acquire(KEY, 2, ms(100)), &clock)).collect();
-        tasks.rotate_left(round % 5);
-        drop(tasks);
-    }
-    assert_eq!((limiter.waiting(KEY), clock.sleepers()), (0, 0));
-    clock.advance(ms(10));
-    assert_eq!(limiter.peek(KEY, 1).remaining, 10);
-}
-
 fn a_refund_and_a_reset_wake_the_head(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut tasks: Vec<_> = [4, 4]
@@ -189,19 +114,6 @@ fn a_refund_and_a_reset_wake_the_head(case: &Case<'_, dyn InMemory>) {
     settle(&mut tasks, &clock);
     assert!(end(&tasks[1]).is_allowed());
     assert_eq!(clock.sleepers(), 0);
-}
-
-fn a_full_line_refuses_at_once_with_the_time_it_would_have_taken(case: &Case<'_, dyn InMemory>) {
-    let clock = ManualClock::new();
-    let limiter = case.kind.by(&clock, bucket(10), 2);
-    assert!(limiter.admits(KEY, 10));
-    let _first = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
-    let second = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
-    let third = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
-    assert_eq!(denied(&end(&third)), Some(ms(3)));
-    drop(second);
-    let fourth = Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock);
-    assert!(!fourth.is_over());
 }
 
 /// A future that is not polled cannot leave by itself; it blocks others until a second after its deadline.
@@ -236,25 +148,6 @@ fn a_future_that_was_never_polled_never_arrived(case: &Case<'_, dyn InMemory>) {
     assert!(limiter.admits(KEY, 1));
     drop(unpolled);
     assert_eq!(limiter.peek(KEY, 1).remaining, 0);
-}
-
-fn a_shaping_queue_lets_work_run_when_its_slot_has_come(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = queue(case, 2);
-    let began = clock.now();
-    let mut tasks: Vec<_> =
-        (0..6).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock)).collect();
-    run(&mut tasks, &clock);
-    let ran: Vec<_> = tasks.iter().map(|task| task.end.unwrap().0.duration_since(began)).collect();
-    assert_eq!(ran, [ms(0), ms(1), ms(2), ms(3), ms(4), ms(5)]);
-    assert!(tasks.iter().all(|task| end(task).is_allowed() && end(task).delay().is_zero()));
-}
-
-fn the_time_a_queue_holds_work_is_part_of_the_wait(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = queue(case, 5);
-    assert!(limiter.admits(KEY, 3));
-    let hopeless = Task::begun(limiter.acquire(KEY, 1, us(2_999)), &clock);
-    assert_eq!(denied(&end(&hopeless)), Some(ms(3)));
-    assert_eq!(limiter.check(KEY, 1).delay(), ms(3), "it took no slot");
 }
 
 /// "A delay once returned stays": the next waiter does not move up, and no slot is used twice.
