@@ -5,35 +5,28 @@
 use tidegate::AlgorithmKind;
 use tidegate::script::{Call, Each, RedisReply, ScriptStep};
 
-use crate::batch::{HOUR, ask, decided, one, rule, sorted_set};
+use crate::batch::{HOUR, ask, decided, one, rule};
 use crate::server::Client;
+use crate::server::policies::of_each;
 use crate::walk_batch::run_each;
 
 #[test]
 fn distinct_keys_in_one_call_expire_when_they_are_idle_and_one_that_fails_spoils_no_other() {
     let client = Client::start();
-    client.run(&[b"RPUSH", b"each:list", b"of nobody"]).unwrap();
-    let rules = AlgorithmKind::ALL.iter().map(|algorithm| rule(*algorithm, 97));
-    let rules: Vec<_> =
-        rules.chain([sorted_set(97), rule(AlgorithmKind::TokenBucket, 5)]).collect();
-    let last = rules.len() - 1;
-    let key = |number: usize| match number {
-        number if number == last => "each:list".to_owned(),
-        number => format!("each:{number}"),
-    };
-    let keys: Vec<_> = (0..rules.len()).map(key).collect();
-    let limiters: Vec<_> = rules.iter().zip(&keys).map(|(rule, key)| [one(key, rule, 1)]).collect();
+    client.run(&[b"RPUSH", b"list", b"of nobody"]).unwrap();
+    let mut rules = of_each(97, HOUR);
+    rules.push(("list".to_owned(), rule(AlgorithmKind::TokenBucket, 5)));
+    let limiters: Vec<_> = rules.iter().map(|(key, rule)| [one(key, rule, 1)]).collect();
     let calls: Vec<_> = limiters.iter().map(|limiters| ask(limiters)).collect();
     assert!(calls.iter().all(Call::can_go_with_others));
     for _ in 0..3 {
-        let reply = run_each(&client, &calls);
-        assert!(reply[last][0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
-        for (number, key) in keys.iter().enumerate().take(last) {
-            let reply = decided(&calls[number], &limiters[number], &reply[number][0]);
+        let replies = run_each(&client, &calls);
+        let (fails, others) = replies.split_last().unwrap();
+        assert!(fails[0].as_ref().unwrap_err().starts_with("WRONGTYPE"));
+        for (number, reply) in others.iter().enumerate() {
+            let reply = decided(&calls[number], &limiters[number], &reply[0]);
             assert!(reply.allowed);
-            let idle_at = reply.at.plus(reply.decisions[0].reset_after()).as_micros();
-            let expires_ms = client.int(&["PEXPIRETIME", key]);
-            assert_eq!(expires_ms, idle_at.div_ceil(1_000).cast_signed(), "{:?}", rules[number]);
+            client.expires_when_idle(&rules[number].0, &reply);
         }
     }
 }

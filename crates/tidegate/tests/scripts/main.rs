@@ -18,7 +18,6 @@ mod permits;
 mod script;
 mod server;
 mod several;
-mod versions;
 mod walk;
 mod walk_batch;
 mod walk_log;

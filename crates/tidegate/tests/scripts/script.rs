@@ -190,6 +190,32 @@ fn what_no_limiter_wrote_is_reported_and_left_alone() {
     }
 }
 
+#[test]
+fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
+    let client = Client::start();
+    for algorithm in AlgorithmKind::ALL {
+        let rule = rule(*algorithm, 20, Duration::from_secs(86_400));
+        let limiters = one("key", &rule, 1);
+        assert!(client.step(&limiters, ScriptStep::Decide, None).allowed, "{algorithm}");
+        let redis::Value::BulkString(mut stored) = client.run(&[b"GET", b"key"]).unwrap() else {
+            panic!("{algorithm}: nothing is stored");
+        };
+        for version in [2, 31] {
+            stored[0] = version;
+            client.run(&[b"SET", b"key", &stored]).unwrap();
+            for step in [ScriptStep::Decide, ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle]
+            {
+                let call = Call::new(&limiters, step, None).amending();
+                let message = call.answer(&limiters, &client.ask(&call)).unwrap_err();
+                assert_eq!(message.other_version(), Some(version), "{algorithm}: {message}");
+            }
+            let left = client.run(&[b"GET", b"key"]).unwrap();
+            assert_eq!(left, redis::Value::BulkString(stored.clone()), "{algorithm}");
+        }
+        client.run(&[b"DEL", b"key"]).unwrap();
+    }
+}
+
 /// A log of few units in a sorted set.
 fn sorted_set(limit: u64, window: Duration) -> Rule {
     let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, window);

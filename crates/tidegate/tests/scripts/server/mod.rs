@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use redis::{Connection, RedisError, Value};
 use testkit::store;
+pub use testkit::threads::long;
 use tidegate::Timestamp;
 use tidegate::script::{
     Call, CallResult, DecidedStep, JoinedScript, NewerValues, RedisReply, ScriptLimiter, ScriptStep,
@@ -106,6 +107,13 @@ impl Client {
         }
     }
 
+    /// Asserts that a key expires at the first millisecond at which its limiter, which decided alone, is idle.
+    pub fn expires_when_idle(&self, key: &str, decided: &DecidedStep) {
+        let idle_us = decided.at.plus(decided.decisions[0].reset_after()).as_micros();
+        let expires_ms = self.int(&["PEXPIRETIME", key]);
+        assert_eq!(expires_ms, idle_us.div_ceil(1_000).cast_signed(), "{key}");
+    }
+
     /// One step, amending where that is needed.
     pub fn step(
         &self,
@@ -145,9 +153,4 @@ pub fn reply(value: Value) -> RedisReply {
         Value::Array(values) => RedisReply::Array(values.into_iter().map(reply).collect()),
         other => panic!("no script answers {other:?}"),
     }
-}
-
-/// Returns whether many cases are asked for.
-pub fn long() -> bool {
-    std::env::var_os("TIDEGATE_LONG").is_some()
 }

@@ -57,10 +57,15 @@ pub fn closed() -> Rule {
 
 /// Rules of 10 units in a window, of every algorithm in every layout, by name.
 pub fn ten(window: Duration) -> Vec<(String, Rule)> {
+    of_each(10, window)
+}
+
+/// Rules of so many units in a window, of every algorithm in every layout, by name.
+pub fn of_each(limit: u64, window: Duration) -> Vec<(String, Rule)> {
     let rule = |(algorithm, layout): (model::AlgorithmKind, Layout)| {
         let algorithm = AlgorithmKind::from_name(algorithm.name()).expect("the lists are the same");
-        let mut spec = Spec::new(algorithm, 10, window);
-        spec.capacity = algorithm.is_queue().then_some(9);
+        let mut spec = Spec::new(algorithm, limit, window);
+        spec.capacity = algorithm.is_queue().then_some(limit - 1);
         let name = if layout == Layout::SortedSet { "sorted_set" } else { algorithm.name() };
         (name.to_owned(), in_layout(spec, layout))
     };
