@@ -10,6 +10,7 @@ pub(super) mod stats;
 pub(super) mod tail;
 pub(super) mod top;
 
+mod columns;
 mod entries;
 mod events;
 mod http_client;

@@ -1,7 +1,6 @@
 //! A live view on a terminal, for `top`, `stats --watch` and `tail`. The terminal is given back at the end, also after a
 //! panic, a signal or an error.
 
-mod columns;
 mod draw;
 mod terminal;
 #[cfg(test)]

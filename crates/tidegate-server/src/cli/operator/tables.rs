@@ -2,12 +2,11 @@
 
 use std::ops::Range;
 
-use comfy_table::{CellAlignment, ColumnConstraint, ContentArrangement, Table, presets::NOTHING};
 use serde_json::Value;
 use tidegate::printable;
 
+use super::columns::{FittedColumns, cut, heading, width as cell_width};
 use super::entries;
-use crate::stdout;
 
 /// The columns of a table.
 pub(super) struct TableColumns<'a> {
@@ -28,55 +27,40 @@ pub(super) fn table(
     columns: &TableColumns<'_>,
     rows: impl IntoIterator<Item = Vec<String>>,
 ) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_header(columns.headings).set_truncation_indicator("…");
-    for row in rows {
-        table.add_row(row.iter().map(|text| printable::line(text)));
-    }
-    for column in columns.numbers.clone() {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    if let Some(width) = width.filter(|width| stdout::columns(&table) > usize::from(*width)) {
-        fit(&mut table, columns, width);
-    }
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
-}
-
-/// Makes a table fit into this width.
-fn fit(table: &mut Table, columns: &TableColumns<'_>, width: u16) {
-    table.set_header(columns.headings.iter().map(|heading| heading.replace(' ', "\n")));
-    for column in columns.least {
-        if least_width(table, &columns.numbers) <= usize::from(width) {
-            break;
-        }
-        if let Some(column) = table.column_mut(*column) {
-            column.set_constraint(ColumnConstraint::Hidden);
-        }
-    }
-    for (number, column) in table.column_iter_mut().enumerate() {
-        if columns.numbers.contains(&number) && !column.is_hidden() {
-            column.set_constraint(ColumnConstraint::ContentWidth);
-        }
-    }
-    // The last column needs no space after it.
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width.saturating_add(1));
-    for row in table.row_iter_mut() {
-        // A text that is too long is cut, and does not continue on the next line.
-        row.max_height(1);
-    }
-}
-
-/// The least width of a table whose numbers are whole and whose texts are cut.
-fn least_width(table: &Table, numbers: &Range<usize>) -> usize {
-    let contents = table.column_iter().zip(table.column_max_content_widths()).enumerate();
-    let visible = contents.filter(|(_, (column, _))| !column.is_hidden());
-    let widths = visible.map(|(number, (column, content))| {
-        let shown = if numbers.contains(&number) { content } else { content.min(LEAST_OF_A_TEXT) };
-        usize::from(shown + column.padding_width())
+    let rows: Vec<_> = rows.into_iter().map(|row| escaped(&row)).collect();
+    // A space is before the first column.
+    let fitted = FittedColumns::of(columns, &rows, width.unwrap_or(u16::MAX).saturating_sub(1));
+    let headings = columns.headings.iter().map(|text| heading(text, fitted.is_stacked));
+    let headings: Vec<_> = headings.collect();
+    let head = (0..fitted.heading_height(columns)).map(|line| {
+        let words = headings.iter().map(|heading| heading.lines().nth(line.into()));
+        words.map(|word| word.unwrap_or_default().to_owned()).collect()
     });
-    widths.sum::<usize>().saturating_sub(1)
+    let mut text = String::new();
+    for row in head.chain(rows.iter().cloned()) {
+        text.push_str(line(columns, &fitted, &row).trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The cells of a row as they are printed.
+pub(super) fn escaped(row: &[String]) -> Vec<String> {
+    row.iter().map(|cell| printable::line(cell).into_owned()).collect()
+}
+
+/// A row in the columns that are shown.
+fn line(columns: &TableColumns<'_>, fitted: &FittedColumns, row: &[String]) -> String {
+    let mut line = String::new();
+    for (place, most) in &fitted.widths {
+        let text = cut(row.get(*place).map_or("", String::as_str), *most);
+        let space = " ".repeat(usize::from(most.saturating_sub(cell_width(&text))));
+        match columns.numbers.contains(place) {
+            true => line.push_str(&format!(" {space}{text} ")),
+            false => line.push_str(&format!(" {text}{space} ")),
+        }
+    }
+    line
 }
 
 /// The entries of a key as a command takes them back, or its fingerprint.

@@ -7,8 +7,9 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Block, Cell, Clear, Paragraph, Row, Table};
 use tidegate::{Timestamp, printable};
 
+use super::super::columns::{FittedColumns, SPACE, cut, heading, shares, width};
 use super::super::page::{PageTable, time_of_day};
-use super::columns::{FittedColumns, SPACE, cut, heading, shares, width};
+use super::super::tables::escaped;
 use super::view::LiveView;
 
 const HINTS: &str = "q quit  ? help  s sort  / filter  p pause";
@@ -141,16 +142,10 @@ impl<'a> ShownTable<'a> {
         !self.table.rows.is_empty() || self.table.title.is_empty()
     }
 
-    fn heading_height(&self) -> u16 {
-        let headings = self.columns.widths.iter();
-        let headings = headings.filter_map(|(place, _)| self.table.columns.headings.get(*place));
-        let lines = headings.map(|text| heading(text, self.columns.is_stacked).lines().count());
-        lines.max().and_then(|lines| u16::try_from(lines).ok()).unwrap_or(0)
-    }
-
     /// The lines that it needs to show a row.
     fn least_height(&self) -> u16 {
-        let table = if self.has_table() { self.heading_height() + 1 } else { 0 };
+        let table =
+            if self.has_table() { self.columns.heading_height(self.table.columns) + 1 } else { 0 };
         table + u16::from(!self.table.title.is_empty()) + u16::from(self.after.is_some())
     }
 
@@ -159,7 +154,11 @@ impl<'a> ShownTable<'a> {
         let title = u16::from(!self.table.title.is_empty());
         let after = u16::from(self.after.is_some());
         let rows = u16::try_from(self.rows.len()).unwrap_or(u16::MAX);
-        let table = if self.has_table() { rows.saturating_add(self.heading_height()) } else { 0 };
+        let table = if self.has_table() {
+            rows.saturating_add(self.columns.heading_height(self.table.columns))
+        } else {
+            0
+        };
         table.saturating_add(title + after + 1)
     }
 
@@ -183,7 +182,9 @@ impl<'a> ShownTable<'a> {
         if !self.has_table() {
             return 0;
         }
-        let visible = usize::from(middle.height.saturating_sub(self.heading_height()));
+        let visible = usize::from(
+            middle.height.saturating_sub(self.columns.heading_height(self.table.columns)),
+        );
         // The last rows fill the table, however far a longer table is scrolled.
         let offset = view.offset.min(self.rows.len().saturating_sub(visible));
         let rows = self.rows.iter().skip(offset).take(visible).map(|row| self.row(view, row));
@@ -203,7 +204,7 @@ impl<'a> ShownTable<'a> {
             let style = if is_sorted { style.add_modifier(Modifier::REVERSED) } else { style };
             Cell::from(self.aligned(*place, text)).style(style)
         });
-        Row::new(cells).height(self.heading_height())
+        Row::new(cells).height(self.columns.heading_height(self.table.columns))
     }
 
     fn row(&self, view: &LiveView, row: &[String]) -> Row<'static> {
@@ -221,11 +222,6 @@ impl<'a> ShownTable<'a> {
         let text = Text::from(text);
         if self.table.columns.numbers.contains(&place) { text.right_aligned() } else { text }
     }
-}
-
-/// The cells of a row as they are printed.
-fn escaped(row: &[String]) -> Vec<String> {
-    row.iter().map(|cell| printable::line(cell).into_owned()).collect()
 }
 
 /// The colour of a cell that is worth a look.

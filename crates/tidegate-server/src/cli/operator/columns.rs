@@ -2,7 +2,7 @@
 
 use ratatui::text::Span;
 
-use super::super::tables::{LEAST_OF_A_TEXT, TableColumns};
+use super::tables::{LEAST_OF_A_TEXT, TableColumns};
 
 /// The space between two columns.
 pub(super) const SPACE: u16 = 2;
@@ -42,6 +42,13 @@ impl FittedColumns {
             *width = share;
         }
         Self { widths: shown, is_stacked: true }
+    }
+
+    /// The lines of the headings.
+    pub(super) fn heading_height(&self, columns: &TableColumns<'_>) -> u16 {
+        let headings = self.widths.iter().filter_map(|(place, _)| columns.headings.get(*place));
+        let lines = headings.map(|text| heading(text, self.is_stacked).lines().count());
+        lines.max().and_then(|lines| u16::try_from(lines).ok()).unwrap_or(0)
     }
 }
 
