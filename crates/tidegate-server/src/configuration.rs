@@ -119,7 +119,7 @@ impl Configuration {
 
     /// The counts of changes, and the time of the last.
     pub(crate) fn reloads(&self) -> &Reloads {
-        &self.limiters.counts().reloads
+        &self.limiters.counts.reloads
     }
 
     /// Reads the file again and puts it in force, all of it or nothing. The outcome is logged; the

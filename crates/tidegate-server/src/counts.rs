@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 pub(crate) use reloads::Reloads;
 pub(crate) use snapshots::Snapshots;
-use tidegate::{Answer, Clock, Decision, Durations, Histogram, Striped, SystemClock, Timestamp};
+use tidegate::{Answer, Clock, Decision, Histogram, Striped, SystemClock, Timestamp};
 
 /// The outcome of a request for a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) struct ListenerCounts {
     /// The name of the listener.
     pub(crate) listener: &'static str,
     requests: Striped<{ RequestOutcome::ALL.len() }>,
-    durations: Histogram,
+    pub(crate) durations: Histogram,
     accepted: AtomicU64,
     ended: AtomicU64,
     clock: SystemClock,
@@ -123,10 +123,6 @@ impl ListenerCounts {
     pub(crate) fn requests(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let requests = self.requests.read();
         RequestOutcome::ALL.iter().zip(requests).map(|((_, name), count)| (*name, count))
-    }
-
-    pub(crate) fn durations(&self) -> Durations {
-        self.durations.read()
     }
 
     /// The number of connections so far, and of those that are open.

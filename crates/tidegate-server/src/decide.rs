@@ -39,7 +39,7 @@ impl RequestDecider {
         limiters: Arc<Limiters>,
         counts: impl FnOnce(&ServerCounts) -> &Arc<ListenerCounts>,
     ) -> Self {
-        let counts = Arc::clone(counts(limiters.counts()));
+        let counts = Arc::clone(counts(&limiters.counts));
         Self { limiters, counts }
     }
 

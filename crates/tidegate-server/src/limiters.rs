@@ -68,14 +68,14 @@ pub(crate) struct Limiters {
     /// Signals when requests must stop waiting; `None` only in tests.
     stop: Option<Stop>,
     /// The observers of their decisions.
-    watching: Arc<Watching>,
+    pub(crate) watching: Arc<Watching>,
     /// The counts of the listeners that ask them.
-    counts: ServerCounts,
-    reservations: Reservations,
+    pub(crate) counts: ServerCounts,
+    pub(crate) reservations: Reservations,
     /// Units that settlements lost.
-    lost: SettlementLosses,
+    pub(crate) lost: SettlementLosses,
     /// The reports of callers.
-    reports: CallerReports,
+    pub(crate) reports: CallerReports,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

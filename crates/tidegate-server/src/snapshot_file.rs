@@ -136,7 +136,7 @@ impl SnapshotFile {
         limiters: Arc<Limiters>,
     ) -> Result<SnapshotThread, Failure> {
         // The age of the snapshot is counted from now on, until the first is written.
-        limiters.counts().snapshots.begin();
+        limiters.counts.snapshots.begin();
         let (running, ended) = sync_channel::<()>(0);
         let thread = thread::Builder::new().name("snapshot".to_owned()).spawn(move || {
             while ended.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
@@ -158,7 +158,7 @@ impl SnapshotFile {
     /// Writes the limiters, and counts and logs the result. A failure is logged if it differs from the last failure.
     fn write(&mut self, limiters: &Limiters) -> Option<SnapshotWritten> {
         let clock = SystemClock::new();
-        let counts = &limiters.counts().snapshots;
+        let counts = &limiters.counts.snapshots;
         // The duration includes the sync to disk.
         let began = clock.now();
         match self.try_write(limiters) {

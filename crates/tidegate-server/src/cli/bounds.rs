@@ -36,7 +36,7 @@ pub(super) struct BoundsArgs {
     /// Threads that answer over gRPC, 1 to 1024; by default the number of cores, because a call
     /// takes several times as long as over HTTP or RESP
     #[arg(long, value_name = "N", env = "TIDEGATE_GRPC_THREADS", allow_negative_numbers = true, value_parser = some_threads, hide_short_help = true)]
-    grpc_threads: Option<u16>,
+    pub(super) grpc_threads: Option<u16>,
 
     /// Time for requests under way after the process is asked to stop, "100ms" to "10m"; those that
     /// still wait for a limiter near its end are refused
@@ -46,36 +46,21 @@ pub(super) struct BoundsArgs {
     /// Memory of the reservations that are not settled, "64KiB" to "1TiB"; without room for one
     /// more a reserve is refused
     #[arg(long, value_name = "SIZE", env = "TIDEGATE_RESERVATION_MEMORY", default_value = "64MiB", value_parser = memory, hide_short_help = true)]
-    reservation_memory: usize,
+    pub(super) reservation_memory: usize,
     /// Keys that GET /v1/top counts at a time, 0 to 100000, by refusals and by requests; 0 counts none
     #[arg(long, value_name = "N", env = "TIDEGATE_TOP_KEYS", default_value = "1000", allow_negative_numbers = true, value_parser = top_keys, hide_short_help = true)]
-    top_keys: u32,
+    pub(super) top_keys: u32,
 }
 
 impl BoundsArgs {
-    /// The most bytes of reservations.
-    pub(super) const fn reservation_bytes(&self) -> usize {
-        self.reservation_memory
-    }
-
     /// Threads that answer over HTTP and RESP.
     pub(super) fn threads(&self) -> usize {
         self.threads.map_or_else(|| half_of(cores()), usize::from)
     }
 
-    /// Returns whether the number of threads for gRPC was given.
-    pub(super) const fn has_grpc_threads(&self) -> bool {
-        self.grpc_threads.is_some()
-    }
-
     /// Threads that answer over gRPC.
     pub(super) fn grpc_threads(&self) -> usize {
         self.grpc_threads.map_or_else(|| cores().get(), usize::from)
-    }
-
-    /// The most frequent keys that are counted.
-    pub(super) const fn top_keys(&self) -> usize {
-        self.top_keys as usize
     }
 
     /// The bounds of each listener.

@@ -13,7 +13,7 @@ pub(super) use tokens::{
 use std::env;
 use std::ffi::OsString;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
@@ -35,7 +35,7 @@ pub(super) struct GuardArgs {
     ///
     /// PEM, with the server's own certificate first and the certificates of its issuers after it
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_CERT", value_parser = file())]
-    tls_cert: Option<PathBuf>,
+    pub(super) tls_cert: Option<PathBuf>,
 
     /// The private key of that certificate, PEM
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TLS_KEY", value_parser = file())]
@@ -50,7 +50,7 @@ pub(super) struct GuardArgs {
     /// One token per line; `verbs=reserve,settle` after a token grants it more than --public-verbs. Or set
     /// TIDEGATE_TOKEN to the token itself
     #[arg(long, value_name = "FILE", env = "TIDEGATE_TOKEN_FILE", value_parser = file())]
-    token_file: Option<PathBuf>,
+    pub(super) token_file: Option<PathBuf>,
 
     /// Verbs for clients with a certificate of this name, NAME=VERB, separated by commas
     #[arg(
@@ -194,16 +194,6 @@ impl GuardArgs {
                 "--admin-changers and --admin-readers both name {name:?}: expected one role for it"
             )))
         })
-    }
-
-    /// The file of the clients' tokens, if there is one.
-    pub(super) fn token_file(&self) -> Option<&Path> {
-        self.token_file.as_deref()
-    }
-
-    /// The path of the server's certificate.
-    pub(super) fn certificate(&self) -> Option<&Path> {
-        self.tls_cert.as_deref()
     }
 
     /// The encryption of all listeners; a certificate and its key need each other.

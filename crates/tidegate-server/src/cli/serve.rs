@@ -101,7 +101,7 @@ fn runtimes_of_grpc(args: &ServeArgs) -> Result<Vec<Runtime>, Failure> {
         let threads = 0..args.bounds.grpc_threads();
         return threads.map(|_| runtime("--grpc-threads", 1)).collect();
     }
-    if args.bounds.has_grpc_threads() {
+    if args.bounds.grpc_threads.is_some() {
         tracing::warn!("--grpc-threads has no effect: that listener is off");
     }
     Ok(Vec::new())
@@ -187,8 +187,9 @@ async fn serve(
     let stop = Stop::on_signals(options.public.bounds.patience(), options.public.bounds.drain)?;
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
-    let limiters = limiters.with_reservation_bytes(args.bounds.reservation_bytes());
-    let limiters = limiters.with_top_keys(args.bounds.top_keys()).with_recorder(args.recorder());
+    let limiters = limiters.with_reservation_bytes(args.bounds.reservation_memory);
+    let limiters =
+        limiters.with_top_keys(args.bounds.top_keys as usize).with_recorder(args.recorder());
     let limiters = Arc::new(limiters.until(stop.clone()));
     surroundings.log(&origin.text);
     let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
@@ -288,8 +289,8 @@ fn announce(
         admin: at(&open.admin),
         probe: at(&open.probe),
         options: &options.public,
-        token_file: args.guard.token_file(),
-        certificate: args.guard.certificate(),
+        token_file: args.guard.token_file.as_deref(),
+        certificate: args.guard.tls_cert.as_deref(),
         config: args.config.as_deref(),
         policy: &policy,
         is_store_away: limiters.standing() == Some(StoreStanding::Unavailable),
@@ -339,7 +340,7 @@ async fn answer(
     let service =
         http::HttpService::new(Arc::clone(&limiters), bounds, operators.bounds.connections);
     let resp_service = args.resp_service(&limiters, &clients)?;
-    let counts = limiters.counts();
+    let counts = &limiters.counts;
     let http = open.http.map(|on| {
         let options = on.options(&public, &counts.http);
         listener::serve(on.tcp, options, service.public(clients.clone()), stop.clone())

@@ -3,16 +3,19 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{Clock, Durations, Histogram, SystemClock};
+use tidegate::{Clock, Histogram, SystemClock};
 
 /// The attempts since the start, and the last that succeeded.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshots {
     succeeded: AtomicU64,
     failed: AtomicU64,
-    last_us: AtomicU64,
-    bytes: AtomicU64,
-    durations: Histogram,
+    /// When the last attempt that succeeded ended, in microseconds since 1970; before the first, when the server
+    /// started.
+    pub(crate) last_us: AtomicU64,
+    /// The length of the last file.
+    pub(crate) bytes: AtomicU64,
+    pub(crate) durations: Histogram,
 }
 
 impl Snapshots {
@@ -23,27 +26,12 @@ impl Snapshots {
 
     /// Returns whether there is a file.
     pub(crate) fn is_on(&self) -> bool {
-        self.last_us() > 0
+        self.last_us.load(Relaxed) > 0
     }
 
     /// The attempts that succeeded, and those that failed.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.succeeded.load(Relaxed), self.failed.load(Relaxed))
-    }
-
-    /// When the last attempt that succeeded ended, in microseconds since 1970; before the first, when the server
-    /// started.
-    pub(crate) fn last_us(&self) -> u64 {
-        self.last_us.load(Relaxed)
-    }
-
-    /// The length of the last file.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Relaxed)
-    }
-
-    pub(crate) fn durations(&self) -> Durations {
-        self.durations.read()
     }
 
     pub(crate) fn succeeded(&self, bytes: u64, took: Duration) {

@@ -29,7 +29,8 @@ pub(super) async fn decisions(asked: AdmittedRequest<'_>) -> Result<HttpResponse
     query::check_rule(&app.limiters, filter.rule.as_deref())?;
     let mut watch = app
         .limiters
-        .tail()
+        .watching
+        .tail
         .watch(filter, per_second)
         .map_err(|error| RefusalKind::Internal.because(error.to_string()))?;
     app.streams.open(asked.role(), &app.limiters, async move |sink| {

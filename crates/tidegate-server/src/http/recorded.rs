@@ -30,7 +30,7 @@ const FOR_ANOTHER: Duration = Duration::from_secs(1);
 /// Answers with all lines. An answer that ends early is shorter than it says, so that its client notices.
 pub(super) async fn recorded(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let app = asked.app;
-    let Some(recorder) = app.limiters.recorder() else {
+    let Some(recorder) = app.limiters.watching.recorder.get() else {
         let detail = "nothing is recorded here, because `record` of `[server]` is \"off\": expected a time such \
                       as \"10m\"";
         return Err(RefusalKind::NotFound.because(detail));

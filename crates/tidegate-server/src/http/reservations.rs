@@ -55,7 +55,7 @@ pub(super) async fn list(asked: AdmittedRequest<'_>) -> Result<HttpResponse, Req
             reservation.hide_id();
         }
     }
-    let (counts, bytes) = limiters.reservations();
+    let (counts, bytes) = limiters.reservations.counts();
     answer::json(&List { open: counts.open, pending: counts.pending, bytes, reservations })
 }
 

@@ -117,11 +117,12 @@ impl StatsFilter {
 impl Stats {
     fn of(limiters: &Limiters, filter: &StatsFilter) -> Self {
         let policy = limiters.policy();
-        let reports = limiters.reports();
+        let reports = &limiters.reports;
         // Summed once for all rules and resources, because it takes the lock of the reports.
         let in_flight = reports.in_flight();
         let mut rules = Vec::new();
-        for (rule, of) in policy.rules().iter().zip(limiters.statistics().of(policy.rules())) {
+        for (rule, of) in policy.rules().iter().zip(limiters.watching.statistics.of(policy.rules()))
+        {
             if !filter.admits_rule(rule.name()) {
                 continue;
             }

@@ -37,7 +37,7 @@ struct TopQuery<'a> {
 pub(super) async fn top(asked: AdmittedRequest<'_>) -> Result<HttpResponse, RequestRefusal> {
     let TopQuery { rule, by, n } = wanted(asked.query())?;
     let limiters = &asked.app.limiters;
-    let Some(keys) = limiters.top_keys() else {
+    let Some(keys) = limiters.watching.top_keys.get() else {
         let detail =
             "no keys are counted here, because `top_keys` of `[server]` is 0: expected 1 or more";
         return Err(RefusalKind::NotFound.because(detail));

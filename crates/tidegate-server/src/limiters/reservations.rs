@@ -47,11 +47,11 @@ pub(crate) struct Reservations<C = SystemClock> {
 #[derive(Debug)]
 pub(crate) struct ReservationSpace<'t, C: Clock> {
     of: &'t Reservations<C>,
-    id: ReservationId,
+    pub(super) id: ReservationId,
     /// `None` if the request costs nothing.
     asked: Option<ReservedRequest>,
     print: Option<RequestPrint>,
-    life: Duration,
+    pub(super) life: Duration,
     bytes: usize,
     /// Another id, in case that the record of the first is in doubt.
     spare: ReservationId,
@@ -109,7 +109,7 @@ impl<C: Clock> Reservations<C> {
             life,
             bytes: 0,
             spare,
-            is_remembered: request.id().is_some() && terms.dedupes(),
+            is_remembered: request.id().is_some() && terms.dedupes,
             claim: None,
         };
         if request.descriptors().iter().all(|one| one.units() == 0) {

@@ -15,8 +15,8 @@ use tidegate::{
 use tokio::time::sleep;
 
 use super::reservations::{
-    ListedReservation, ReservationCounts, ReservationId, Reservations, SettledReservation,
-    Settling, Unreserved, Unsettled,
+    ListedReservation, ReservationId, Reservations, SettledReservation, Settling, Unreserved,
+    Unsettled,
 };
 use super::{Limiters, ServerStore, was_not_sent};
 
@@ -52,8 +52,8 @@ impl Limiters {
             let reservation = space.keep(&answer);
             return Ok(ReserveAnswer { answer, reservation });
         };
-        let name = space.name();
-        let life = space.life();
+        let name = space.id.bytes();
+        let life = space.life;
         // The store remembers the name with the answer, so a repeated request finds this reservation at any server.
         let answer = self.check(&request.reserving_as(&name, life)).await;
         if let Some(first) = answer.first_reservation().filter(|_| answer.is_allowed()) {
@@ -257,15 +257,5 @@ impl Limiters {
     /// The open reservations that end first, at most `most`.
     pub(crate) fn list_reservations(&self, most: usize) -> Vec<ListedReservation> {
         self.reservations.list(&self.policy(), most)
-    }
-
-    /// Units of settled reservations that came back too late, were not taken, or got no reply from the store.
-    pub(crate) fn lost_units(&self) -> [(&'static str, u64); 3] {
-        self.lost.counts()
-    }
-
-    /// The numbers of reservations, and the bytes of all.
-    pub(crate) fn reservations(&self) -> (ReservationCounts, usize) {
-        self.reservations.counts()
     }
 }

@@ -9,7 +9,7 @@ use crate::once_a_minute::OnceAMinute;
 
 /// Units that settlements lost.
 #[derive(Debug)]
-pub(super) struct SettlementLosses {
+pub(crate) struct SettlementLosses {
     /// Units to be given back that counted no more, or whose rule is gone; and refunds to rules with leases.
     too_late: AtomicU64,
     /// Units that were not taken, because the debt would be too large or the rule is gone.
@@ -99,7 +99,7 @@ impl SettlementLosses {
     }
 
     /// The units that were lost, by cause.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 3] {
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
         let counts = [
             ("too_late", &self.too_late),
             ("debt_cut", &self.debt_cut),

@@ -11,7 +11,7 @@ const SHOWN: usize = 200;
 
 /// Counts requests that no rule matches, by what became of them.
 #[derive(Debug)]
-pub(super) struct Unmatched {
+pub(crate) struct Unmatched {
     counts: Striped<2>,
     admitted: OnceAMinute,
     refused: OnceAMinute,
@@ -29,7 +29,7 @@ impl Unmatched {
     }
 
     /// The number of requests that were admitted, and refused.
-    pub(super) fn counts(&self) -> [(&'static str, u64); 2] {
+    pub(crate) fn counts(&self) -> [(&'static str, u64); 2] {
         let [admitted, refused] = self.counts.read();
         [("admitted", admitted), ("refused", refused)]
     }

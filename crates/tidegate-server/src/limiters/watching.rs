@@ -11,17 +11,17 @@ use super::top_keys::TopKeys;
 use super::unmatched::Unmatched;
 
 /// Counts decisions, and shows them to those who watch.
-pub(super) struct Watching {
+pub(crate) struct Watching {
     /// Decisions, by rule.
-    pub(super) statistics: RuleStatistics,
+    pub(crate) statistics: RuleStatistics,
     /// Gives decisions to those who watch.
-    pub(super) tail: Arc<Tail>,
+    pub(crate) tail: Arc<Tail>,
     /// Counts requests that no rule matches.
-    pub(super) unmatched: Unmatched,
+    pub(crate) unmatched: Unmatched,
     /// The most frequent keys, if they are counted.
-    pub(super) top_keys: OnceLock<TopKeys>,
+    pub(crate) top_keys: OnceLock<TopKeys>,
     /// The requests of the last minutes, if they are recorded.
-    pub(super) recorder: OnceLock<Recorder>,
+    pub(crate) recorder: OnceLock<Recorder>,
 }
 
 impl Watching {

@@ -103,7 +103,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 }
                 NextStep::End => return self.end().await,
                 // Bytes of a command in part are dropped: the client has closed its side and cannot end it.
-                NextStep::Read if self.wire.has_ended() => return self.wire.flush(stalled).await,
+                NextStep::Read if self.wire.has_ended => return self.wire.flush(stalled).await,
                 NextStep::Read if let Some(remainder) = &mut remainder => {
                     self.wire.write_some().await?;
                     if self.wire.read_remainder(remainder).await? == 0 {
@@ -238,7 +238,7 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
         loop {
             // Both times begin when their cause is seen, however long the replies have been waited for. With a full input the
             // end of the client cannot be seen.
-            if self.wire.has_ended() && !had_ended {
+            if self.wire.has_ended && !had_ended {
                 had_ended = true;
                 grace.as_mut().reset(Instant::now() + half_closed);
             }

@@ -91,7 +91,7 @@ pub(super) fn write_line(
         return;
     }
     // Nearly every answer has no flag set.
-    reply.written(match reply.proto() {
+    reply.written(match reply.proto {
         Proto::Resp2 => no_flags!(":0\r\n"),
         Proto::Resp3 => no_flags!("#f\r\n"),
     });

@@ -6,8 +6,6 @@
 
 mod options;
 
-use std::time::Duration;
-
 use smallvec::SmallVec;
 use tidegate::{Descriptor, Request};
 
@@ -27,7 +25,7 @@ pub(super) struct RespEntries<'a>(SmallVec<[(&'a str, &'a str); AT_HAND]>);
 /// A question as read: its words are borrowed from the command, and its entries from the caller.
 pub(super) struct RespQuestion<'a, 'e> {
     domain: &'a str,
-    options: QuestionOptions<'a>,
+    pub(super) options: QuestionOptions<'a>,
     entries: &'e [(&'a str, &'a str)],
 }
 
@@ -86,19 +84,6 @@ impl<'a, 'e> RespQuestion<'a, 'e> {
             entries.0.push((text(&rest, number)?, text(&rest, number + 1)?));
         }
         Ok(Self { domain, options, entries: &entries.0 })
-    }
-
-    pub(super) const fn names_a_cost(&self) -> bool {
-        self.options.names_a_cost
-    }
-
-    pub(super) const fn names_an_id(&self) -> bool {
-        self.options.id.is_some()
-    }
-
-    /// The life of the reservation of the question, if it says so.
-    pub(super) const fn life(&self) -> Option<Duration> {
-        self.options.life
     }
 
     pub(super) fn descriptor(&self) -> Descriptor<'_> {

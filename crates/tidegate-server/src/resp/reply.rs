@@ -27,16 +27,12 @@ impl Proto {
 #[derive(Debug)]
 pub(super) struct RespReply<'a> {
     out: &'a mut Vec<u8>,
-    proto: Proto,
+    pub(super) proto: Proto,
 }
 
 impl<'a> RespReply<'a> {
     pub(super) const fn new(out: &'a mut Vec<u8>, proto: Proto) -> Self {
         Self { out, proto }
-    }
-
-    pub(super) const fn proto(&self) -> Proto {
-        self.proto
     }
 
     /// Continues in another protocol version.

@@ -19,7 +19,7 @@ pub(super) async fn reserve(decider: &RequestDecider, args: &Args<'_>, reply: &m
         let question = RespQuestion::read_reserve(args, &mut entries)
             .map_err(|mistake| mistake.refusal("tg.reserve"))?;
         let descriptors = [question.descriptor()];
-        decider.reserve(&question.request(&descriptors), question.life(), "LIFE").await
+        decider.reserve(&question.request(&descriptors), question.options.life, "LIFE").await
     };
     let reserved = match reserved.await {
         Ok(reserved) => reserved,

@@ -37,7 +37,7 @@ pub(super) async fn reset(
     let mut entries = RespEntries::default();
     let question = read(args, &mut entries, "a reset", "tg.reset")?;
     // Its client may have meant a refund, so the cost is not ignored.
-    if question.names_a_cost() {
+    if question.options.names_a_cost {
         let detail = "COST means nothing to a reset, which forgets all that was used: remove it, or send TG.REFUND \
                       to give so many units back";
         return Err(RefusalKind::InvalidQuestion.because(detail));
@@ -56,7 +56,7 @@ fn read<'a, 'e>(
     command: &str,
 ) -> Result<RespQuestion<'a, 'e>, RequestRefusal> {
     let question = RespQuestion::read(args, entries).map_err(|mistake| mistake.refusal(command))?;
-    if question.names_an_id() {
+    if question.options.id.is_some() {
         let detail =
             format!("ID means nothing to {what}, which is done each time it is asked: remove it");
         return Err(RefusalKind::InvalidQuestion.because(detail));

@@ -19,7 +19,7 @@ pub(super) struct Wire<S> {
     pub(super) stream: S,
     pub(super) input: Input,
     pub(super) output: Output,
-    has_ended: bool,
+    pub(super) has_ended: bool,
     /// True if the stream may still hold bytes that were written and encrypted.
     is_kept_back: bool,
     /// Bytes written so far.
@@ -37,11 +37,6 @@ impl<S: Arrives + AsyncWrite + Unpin> Wire<S> {
             is_kept_back: false,
             written: 0,
         }
-    }
-
-    /// Returns whether the client will send no more.
-    pub(super) const fn has_ended(&self) -> bool {
-        self.has_ended
     }
 
     /// Writes, and reads unless too much is unread. It is ready when bytes came, the client has

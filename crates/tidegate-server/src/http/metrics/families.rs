@@ -2,6 +2,7 @@
 //! limiters. Each family is a row of `docs/metrics.md`, and a test compares both.
 
 use std::fmt;
+use std::sync::atomic::Ordering::Relaxed;
 
 use prometheus_client::registry::Unit;
 use tidegate::{
@@ -19,12 +20,12 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     listeners(limiters, to)?;
     decisions(limiters, to)?;
     reservations(limiters, to)?;
-    recorder(limiters.recorder().map(Recorder::counts), to)?;
+    recorder(limiters.watching.recorder.get().map(Recorder::counts), to)?;
     // Families of memory and families of a store exclude each other: a series that can never move would look like a
     // fault.
     if let Some(kept) = limiters.kept() {
         memory(&kept, to)?;
-        snapshots(&limiters.counts().snapshots, to)?;
+        snapshots(&limiters.counts.snapshots, to)?;
     }
     match (limiters.shared(), limiters.standing()) {
         (Some(gate), Some(standing)) => store(gate, standing, to),
@@ -36,12 +37,12 @@ pub(super) fn write(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
 fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let version = [("version", env!("CARGO_PKG_VERSION"))];
     to.info("tidegate_build", "The version of the server", version)?;
-    let started = limiters.counts().started.as_micros() / 1_000_000;
+    let started = limiters.counts.started.as_micros() / 1_000_000;
     let help = "When the server started, since 1970";
     to.gauge("process_start_time", help, Some(&Unit::Seconds), [([], started)])?;
     let rules = limiters.policy().rules().len() as u64;
     to.gauge("tidegate_policy_rules", "Rules in force", None, [([], rules)])?;
-    let reloads = &limiters.counts().reloads;
+    let reloads = &limiters.counts.reloads;
     let series = reloads.counts().map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_reloads", "Attempts to put another configuration in force", series)?;
     let last = reloads.last_us().map(|at| ([], at / 1_000_000));
@@ -54,7 +55,7 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
 
 /// The requests and connections of each listener.
 fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
-    let all = limiters.counts().all();
+    let all = limiters.counts.all();
     // Operators ask for no decisions.
     let clients = all.iter().filter(|(name, _)| *name != "admin");
     let requests = clients.clone().flat_map(|(listener, counts)| {
@@ -62,11 +63,12 @@ fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
         requests.map(|(outcome, count)| ([("listener", *listener), ("outcome", outcome)], count))
     });
     to.counter("tidegate_requests", "Requests for a decision", requests)?;
-    let unmatched = limiters.unmatched().map(|(answer, count)| ([("answer", answer)], count));
+    let unmatched =
+        limiters.watching.unmatched.counts().map(|(answer, count)| ([("answer", answer)], count));
     let help = "Requests for a decision that no rule matched";
     to.counter("tidegate_unmatched_requests", help, unmatched)?;
     let durations =
-        clients.map(|(listener, counts)| ([("listener", *listener)], counts.durations()));
+        clients.map(|(listener, counts)| ([("listener", *listener)], counts.durations.read()));
     let help = "The time from reading a request for a decision to its answer";
     to.durations("tidegate_request_duration", help, durations)?;
     let connections =
@@ -84,7 +86,7 @@ fn of_rule(rule: &PolicyRule) -> Labels<'_, 2> {
 /// The decisions of each rule. A series that cannot count in the mode of its rule is left out while it is 0.
 fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let policy = limiters.policy();
-    let of_all = limiters.statistics().of(policy.rules());
+    let of_all = limiters.watching.statistics.of(policy.rules());
     let counts: Vec<_> = of_all.iter().map(StatisticsOfRule::counts).collect();
     let rules = policy.rules().iter().zip(&counts);
     let help = "Decisions of a rule by outcome";
@@ -101,7 +103,7 @@ fn decisions(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
 
 /// The reservations of this process, and their ends.
 fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
-    let (counts, bytes) = limiters.reservations();
+    let (counts, bytes) = limiters.reservations.counts();
     let help = "Reservations that are neither settled nor ended";
     to.gauge("tidegate_reservations", help, None, [([], counts.open)])?;
     let help = "Memory of reservations, settled ones included while they are remembered";
@@ -118,7 +120,7 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     ];
     let ended = ended.map(|(how, count)| ([("how", how)], count));
     to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)?;
-    let lost = limiters.lost_units().map(|(cause, units)| ([("cause", cause)], units));
+    let lost = limiters.lost.counts().map(|(cause, units)| ([("cause", cause)], units));
     let help = "Units of settled reservations that came back too late or were not taken";
     to.counter("tidegate_reserved_units_lost", help, lost)?;
     let renewals = [("renewed", counts.renewed), ("late", counts.late)];
@@ -180,12 +182,12 @@ fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
     let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
     to.counter("tidegate_snapshots", "Attempts to write the limiters to their file", outcomes)?;
     let help = "When the limiters were last written, or else when the server started, since 1970";
-    let last = is_on.then_some(([], snapshots.last_us() / 1_000_000));
+    let last = is_on.then_some(([], snapshots.last_us.load(Relaxed) / 1_000_000));
     to.gauge("tidegate_snapshot_last", help, Some(&Unit::Seconds), last)?;
     let help = "The length of the file of limiters";
-    let bytes = is_on.then_some(([], snapshots.bytes()));
+    let bytes = is_on.then_some(([], snapshots.bytes.load(Relaxed)));
     to.gauge("tidegate_snapshot_size", help, Some(&Unit::Bytes), bytes)?;
-    let durations = is_on.then(|| ([], snapshots.durations()));
+    let durations = is_on.then(|| ([], snapshots.durations.read()));
     let help = "The time that writing the limiters took";
     to.durations("tidegate_snapshot_duration", help, durations)
 }

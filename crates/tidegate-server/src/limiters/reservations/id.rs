@@ -61,7 +61,7 @@ impl ReservationId {
     }
 
     /// Its bytes, for [`ReservationId::from_bytes`].
-    pub(super) const fn bytes(self) -> [u8; 16] {
+    pub(crate) const fn bytes(self) -> [u8; 16] {
         let Self([one, other]) = self;
         ((one as u128) << 64 | other as u128).to_be_bytes()
     }

@@ -78,7 +78,7 @@ pub(super) struct ReservationTerms<'p> {
     /// The shortest of the longest lives, and its rule; `None` if no rule matches.
     max_life: Option<(Duration, &'p str)>,
     /// True if a rule remembers answers.
-    dedupes: bool,
+    pub(super) dedupes: bool,
 }
 
 impl<'p> ReservationTerms<'p> {
@@ -113,11 +113,6 @@ impl<'p> ReservationTerms<'p> {
             Some(asked) if asked <= most => Ok(asked),
             Some(asked) => Err(Unreserved::TooLong { asked, rule: rule.to_owned(), most }),
         }
-    }
-
-    /// Returns whether a rule remembers answers.
-    pub(super) const fn dedupes(&self) -> bool {
-        self.dedupes
     }
 
     /// The largest size in bytes of the units that it takes.

@@ -17,16 +17,6 @@ use super::{
 };
 
 impl<C: Clock> ReservationSpace<'_, C> {
-    /// The name under which the request reserves.
-    pub(crate) const fn name(&self) -> [u8; 16] {
-        self.id.bytes()
-    }
-
-    /// The life of the reservation.
-    pub(crate) const fn life(&self) -> Duration {
-        self.life
-    }
-
     /// Returns whether a record is to be written: the request holds something of its own.
     pub(crate) fn needs_record(&self, answer: &Answer<'_>) -> bool {
         self.asked.is_some() && answer.is_allowed() && !answer.is_repeated()

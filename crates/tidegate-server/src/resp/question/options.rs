@@ -11,13 +11,13 @@ use crate::limiters::LONGEST_LIFE;
 
 /// The options of a question.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct QuestionOptions<'a> {
+pub(in super::super) struct QuestionOptions<'a> {
     /// Units; 1 by default.
-    pub(super) cost: u64,
-    pub(super) names_a_cost: bool,
-    pub(super) id: Option<RespRequestId<'a>>,
+    pub(in super::super) cost: u64,
+    pub(in super::super) names_a_cost: bool,
+    pub(in super::super) id: Option<RespRequestId<'a>>,
     /// The life of a reservation, if the caller says so.
-    pub(super) life: Option<Duration>,
+    pub(in super::super) life: Option<Duration>,
 }
 
 impl<'a> QuestionOptions<'a> {
@@ -52,7 +52,7 @@ impl<'a> QuestionOptions<'a> {
 
 /// A text that is valid as the id of a request.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct RespRequestId<'a>(&'a str);
+pub(in super::super) struct RespRequestId<'a>(&'a str);
 
 impl<'a> RespRequestId<'a> {
     /// Reads the word after `ID`.
