@@ -170,23 +170,4 @@ mod tests {
             .collect();
         assert!(!clients.is_empty());
     }
-
-    #[test]
-    fn any_listeners_may_be_off_but_not_all_of_those_for_clients() {
-        let on = |port| Where::At(SocketAddr::from(([127, 0, 0, 1], port)));
-        let listeners = |http, grpc, resp, admin| {
-            let clients = [("--http", http), ("--grpc", grpc), ("--resp", resp)];
-            let [http, grpc, resp] = clients;
-            check([http, grpc, resp, ("--admin", admin), ("--probe", on(9))])
-        };
-        let off = Where::Off;
-        assert!(
-            listeners(off, off, on(1), off).is_ok() && listeners(on(1), off, off, on(2)).is_ok()
-        );
-        assert!(listeners(on(0), on(0), off, off).is_ok());
-        let error = format!("{:?}", listeners(off, off, off, on(1)).unwrap_err());
-        assert!(error.contains("leave one of them on"), "{error}");
-        let error = format!("{:?}", listeners(off, on(1), off, on(1)).unwrap_err());
-        assert!(error.contains("--grpc and --admin are both 127.0.0.1:1"), "{error}");
-    }
 }

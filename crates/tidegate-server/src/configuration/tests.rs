@@ -1,10 +1,10 @@
 //! Reloads of a file, without a server around them.
 
 use std::fs;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use tempfile::NamedTempFile;
-use tidegate::{Descriptor, Request, config};
+use tidegate::config;
 
 use super::{Candidate, Cause, ConfigOrigin, Configuration};
 use crate::limiters::Limiters;
@@ -31,23 +31,6 @@ fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
     let origin = ConfigOrigin { file, text, server: Vec::new(), read: Box::new(read) };
     let configuration = Configuration::new(Arc::clone(&limiters), origin, LevelSwitch::default());
     (limiters, configuration)
-}
-
-#[tokio::test]
-async fn a_thousand_reloads_leave_nothing_behind() {
-    let file = NamedTempFile::new().unwrap();
-    let (limiters, configuration) = of(&file);
-    let mut policies: Vec<Weak<_>> = vec![Arc::downgrade(&limiters.policy())];
-    for number in 1..=1_000 {
-        let _ = limiters.check(&Request::from(Descriptor::new(&[("user", "ada")]))).await;
-        fs::write(file.path(), rules(number)).unwrap();
-        configuration.reload(Cause::Signal);
-        policies.push(Arc::downgrade(&limiters.policy()));
-    }
-    assert_eq!(configuration.reloads().counts().map(|(_, count)| count), [1_000, 0, 0]);
-    assert_eq!(limiters.policy().rules()[0].spec().spec.limit, tidegate::Limit::Units(1_001));
-    let kept = policies.iter().filter(|policy| policy.upgrade().is_some()).count();
-    assert_eq!(kept, 1, "only the policy in force");
 }
 
 #[test]

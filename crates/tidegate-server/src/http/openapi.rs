@@ -134,7 +134,6 @@ mod tests {
 
     use super::*;
     use crate::http::routes::ROWS;
-    use crate::verbs::PublicVerb;
 
     const PAGE: &str = include_str!("../../../../docs/http.md");
 
@@ -153,18 +152,6 @@ mod tests {
         let file = serde_json::from_str(DOCUMENT).unwrap();
         assert_eq!(paths(&file), rows);
         assert_eq!(paths(&described(&ROWS, None).unwrap()), rows);
-    }
-
-    #[test]
-    fn a_client_reads_of_the_paths_that_it_may_use_alone() {
-        let document = described(&ROWS, Some(PublicVerbs::usual())).unwrap();
-        let expected = ["/healthz", "/openapi.json", "/v1/check", "/v1/peek"];
-        assert!(document["paths"].as_object().unwrap().keys().eq(expected));
-        let text = document.to_string();
-        assert!(text.contains("RuleAnswer") && !text.contains("OpenReservations"), "{text}");
-        let verbs = PublicVerbs::from_iter([PublicVerb::Settle]);
-        let document = described(&ROWS, Some(verbs)).unwrap();
-        assert!(document["paths"].get("/v1/renew").is_some(), "{document}");
     }
 
     #[test]

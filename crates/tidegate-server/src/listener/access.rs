@@ -126,7 +126,6 @@ impl fmt::Display for Who {
 
 #[cfg(test)]
 mod tests {
-    use super::super::certificate_name::CertificateName;
     use super::*;
 
     fn names(names: &[&str]) -> Arc<[String]> {
@@ -174,24 +173,5 @@ mod tests {
         assert!(reads.admit(None, peer(None)).is_none(), "without a token nothing changes");
         assert_eq!(reads.admit(Some(b"a"), peer(None)).unwrap().role, Role::Read);
         assert!(access.has_changers() && !reads.has_changers());
-    }
-
-    #[test]
-    fn of_certificates_only_those_change_that_are_named() {
-        let access = OperatorAccess {
-            needs_certificate: true,
-            changers: names(&["ann", "bob"]),
-            readers: names(&["bob"]),
-            ..OperatorAccess::default()
-        };
-        let role = |name| access.admit(None, peer(name)).unwrap().role;
-        for (name, expected) in [("ann", Role::Change), ("bob", Role::Read), ("eve", Role::Read)] {
-            assert_eq!(role(Some(name)), expected, "{name}");
-        }
-        let unnamed = Peer { certificate: Some(CertificateName::None), ..peer(None) };
-        assert_eq!(access.admit(None, unnamed).unwrap().role, Role::Read);
-        let access = OperatorAccess { read: Some(ListenerSecret::parse("a").unwrap()), ..access };
-        let role = |name| access.admit(Some(b"a"), peer(name)).unwrap().role;
-        assert_eq!((role(Some("ann")), role(Some("eve"))), (Role::Change, Role::Read));
     }
 }

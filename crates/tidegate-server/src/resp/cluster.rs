@@ -128,33 +128,8 @@ fn shards(node: &ListenerAddress, is_encrypted: bool, reply: &mut RespReply<'_>)
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::resp::reply::Proto;
-    use crate::resp::testing::{exchange, open, replies_to};
-
-    #[tokio::test]
-    async fn a_key_with_a_tag_has_the_slot_of_the_tag() {
-        let keys = ["123456789", "{123456789}a", "a{123456789}", "{}", "{foo}{bar}", "foo"];
-        let sent = keys.map(|key| format!("CLUSTER KEYSLOT {key}\r\n")).concat();
-        let came = replies_to(&sent).await;
-        assert_eq!(came, ":12739\r\n:12739\r\n:12739\r\n:15257\r\n:12182\r\n:12182\r\n");
-    }
-
-    #[tokio::test]
-    async fn the_node_is_where_the_client_has_reached_it_unless_another_address_is_announced() {
-        let came = replies_to("CLUSTER SLOTS\r\n").await;
-        assert!(came.contains("$9\r\n127.0.0.1\r\n:6380\r\n$40\r\n"), "{came}");
-        let mut state = open();
-        let address = ListenerAddress { host: "limits.example.com".to_owned(), port: 443 };
-        Arc::get_mut(&mut state).unwrap().announced = Some(address);
-        let sent = b"CLUSTER SLOTS\r\nCLUSTER SHARDS\r\nCLUSTER NODES\r\n";
-        let came = String::from_utf8(exchange(state, sent).await).unwrap();
-        assert_eq!(came.matches("$18\r\nlimits.example.com\r\n").count(), 3, "{came}");
-        assert!(came.contains(" limits.example.com:443@0 myself,master "), "{came}");
-        assert!(!came.contains("127.0.0.1"), "{came}");
-    }
 
     #[test]
     fn the_port_of_a_shard_has_the_name_of_its_kind() {

@@ -47,22 +47,6 @@ async fn a_look_takes_nothing_and_a_cost_is_read_once() {
 }
 
 #[tokio::test]
-async fn what_is_asked_again_under_its_id_is_answered_the_same_and_takes_nothing() {
-    let check = |id: &str| command(&["TG.CHECK", "once", "ID", id, "COST", "2", "user", "ada"]);
-    let plain = command(&["TG.PEEK", "once", "user", "ada"]);
-    let remaining = |came: &str| {
-        let after = came.match_indices("$9\r\nremaining\r\n:").map(|(at, found)| at + found.len());
-        after.map(|at| came[at..=at].to_owned()).collect::<Vec<_>>()
-    };
-    let came = replies_to(&(check("a").repeat(3) + &plain + &check("b") + &plain)).await;
-    assert_eq!(remaining(&came), ["1"; 6], "{came}");
-    assert_eq!(came.matches("$7\r\nallowed\r\n:0\r\n").count(), 1, "only for another id");
-    let peek = command(&["TG.PEEK", "once", "ID", "a", "COST", "2", "user", "ada"]);
-    let came = replies_to(&(check("a") + &check("c") + &peek)).await;
-    assert_eq!(came.matches("$7\r\nallowed\r\n:1\r\n").count(), 2, "a look tells the same: {came}");
-}
-
-#[tokio::test]
 async fn an_invalid_question_is_an_error_with_what_was_expected() {
     for (words, expected) in [
         (

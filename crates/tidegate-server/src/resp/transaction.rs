@@ -124,12 +124,4 @@ mod tests {
             exchange(open(), b"MULTI\r\n*2\r\n$4\r\nECHO\r\n$4\r\n\xff\r\n\x00\r\nEXEC\r\n").await;
         assert!(came.ends_with(b"*1\r\n$4\r\n\xff\r\n\x00\r\n"), "{came:?}");
     }
-
-    #[tokio::test]
-    async fn what_does_not_belong_together_is_an_error() {
-        let came = replies_to("EXEC\r\nDISCARD\r\nMULTI\r\nMULTI\r\nEXEC\r\nEXEC\r\n").await;
-        let expected = "-ERR EXEC without MULTI\r\n-ERR DISCARD without MULTI\r\n+OK\r\n-ERR MULTI calls can not be \
-                        nested\r\n*0\r\n-ERR EXEC without MULTI\r\n";
-        assert_eq!(came, expected);
-    }
 }

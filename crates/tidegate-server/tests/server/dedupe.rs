@@ -41,8 +41,10 @@ async fn a_check_that_is_asked_again_under_its_id_takes_nothing() {
             pipe.cmd("TG.CHECK").arg(&["default", "ID", id, "COST", "3", "user", "bob"]);
         }
         pipe.cmd("TG.CHECK").arg(&["default", "user", "bob"]);
+        // A look under the id is answered the same.
+        pipe.cmd("TG.PEEK").arg(&["default", "ID", "a", "COST", "3", "user", "bob"]);
         let reply: Vec<Vec<redis::Value>> = pipe.query(&mut server.redis()).unwrap();
         let remaining: Vec<_> = reply.iter().map(|answer| answer[7].clone()).collect();
-        assert_eq!(remaining, [7, 7, 4, 7, 4, 3].map(redis::Value::Int));
+        assert_eq!(remaining, [7, 7, 4, 7, 4, 3, 7].map(redis::Value::Int));
     }
 }

@@ -150,6 +150,11 @@ impl Server {
         client.get_connection().unwrap()
     }
 
+    /// The reply to a command of a Redis client.
+    pub(crate) fn command(&self, words: &[&str]) -> redis::RedisResult<redis::Value> {
+        redis::cmd(words[0]).arg(&words[1..]).query(&mut self.redis())
+    }
+
     /// The line to paste.
     pub(crate) fn curl(&self) -> &str {
         self.printed.lines().last().unwrap().trim()

@@ -256,8 +256,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
     let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
     assert_eq!(refused.last(), Some(&refused[23].clone()));
     let fails = |words: &[&str], expected: &str| {
-        let answer = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut server.redis());
-        let error = answer.unwrap_err();
+        let error = server.command(words).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     };
     fails(&["TG.SETTLE", id, "121"], "for another cost");

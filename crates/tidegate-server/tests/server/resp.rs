@@ -108,22 +108,14 @@ fn a_cluster_has_its_one_node_where_the_operator_says() {
         redis_cli(server.resp, &["CLUSTER", "NODES"]).contains(&format!(" 127.0.0.1:{port}@0 "))
     );
     let server = Server::with_rules_and(RULES, &["--resp-announce", "limits.example.com:443"]);
-    let shown = redis_cli(server.resp, &["CLUSTER", "SLOTS"]);
-    assert!(shown.starts_with("0\n16383\nlimits.example.com\n443\n"), "{shown}");
-}
-
-#[test]
-fn tokens_are_asked_for_by_auth() {
-    let token = crate::process::config("secret-of-the-test\n");
-    let file = token.path();
-    let server = Server::with_rules_and(RULES, &["--token-file", file]);
-    let refused = redis_cli(server.resp, &["PING"]);
-    assert_eq!(refused.trim(), "NOAUTH Authentication required.");
-    let at = server.resp;
-    let client = redis::Client::open(format!("redis://:secret-of-the-test@{at}/")).unwrap();
-    assert_eq!(cmd("PING").query::<String>(&mut client.get_connection().unwrap()).unwrap(), "PONG");
-    let wrong = redis::Client::open(format!("redis://:wrong@{at}/?protocol=resp3")).unwrap();
-    assert!(wrong.get_connection().is_err());
+    for (about, expected) in [
+        ("SLOTS", "0\n16383\nlimits.example.com\n443\n"),
+        ("SHARDS", "\nlimits.example.com\n"),
+        ("NODES", " limits.example.com:443@0 myself,master "),
+    ] {
+        let shown = redis_cli(server.resp, &["CLUSTER", about]);
+        assert!(shown.contains(expected) && !shown.contains("127.0.0.1"), "{shown}");
+    }
 }
 
 /// The next connection is accepted when there is room, and not before.

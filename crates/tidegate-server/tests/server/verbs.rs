@@ -17,7 +17,7 @@ limit = 5
 window = "1d"
 
 [[rule]]
-name = "slow start"
+name = "slow-start"
 domain = "slow"
 algorithm = "token_bucket"
 limit = 10
@@ -27,45 +27,51 @@ initial = 0
 
 const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
-fn rules() -> String {
-    RULES.replace("slow start", "slow-start")
-}
-
+/// Everyone could reserve, settle for nothing and give hits back, and so pass a limit by saying so.
 #[tokio::test]
-async fn a_verb_that_is_not_allowed_is_refused_with_the_setting_that_would() {
-    let server = Server::with_rules(&rules());
+async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
+    let server = Server::with_rules(RULES);
     let client = server.client();
-    for (path, name) in [("/v1/refund", "refund"), ("/v1/reset", "reset")] {
+    for (path, verb, command) in [
+        ("/v1/refund", "refund", &["TG.REFUND", "default", "user", "ada"][..]),
+        ("/v1/reset", "reset", &["TG.RESET", "default", "user", "ada"]),
+        ("/v1/reserve", "reserve", &["TG.RESERVE", "default"]),
+        ("/v1/settle", "settle", &["TG.SETTLE", "default", "1"]),
+        ("/v1/renew", "settle", &["TG.RENEW", "default"]),
+    ] {
         let refused = client.post(path, ADA).await;
         assert_eq!(refused.json()["type"], "urn:problem-type:tidegate:verb-forbidden");
         let detail = refused.problem(403);
-        assert!(
-            detail.contains(&format!("`public_verbs = [\"check\", \"peek\", \"{name}\"]`")),
-            "{detail}"
-        );
-        let error = cmd(&format!("TG.{}", name.to_uppercase()))
-            .arg(&["default", "user", "ada"])
-            .query::<Value>(&mut server.redis())
-            .unwrap_err();
-        let message = error.to_string();
-        assert!(message.contains("NOPERM") || error.code() == Some("NOPERM"), "{error:?}");
-        assert!(message.contains("public_verbs"), "{message}");
+        let setting = format!("`public_verbs = [\"check\", \"peek\", \"{verb}\"]`");
+        assert!(detail.contains(&setting), "{detail}");
+        assert!(detail.contains(&format!("`verbs={verb}` after its token")), "{detail}");
+        let error = server.command(command).unwrap_err();
+        assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
+        assert!(error.to_string().contains("public_verbs"), "{error}");
     }
-    let only = Server::with_rules_and(&rules(), &["--public-verbs", "peek"]);
+    let mut grpc = crate::grpc::client(&server).await;
+    let back = request(vec![giving_back(1, &[("user", "ada")])]);
+    let refused = grpc.should_rate_limit(back).await.unwrap_err();
+    assert_eq!(refused.code(), tonic::Code::PermissionDenied);
+    assert!(refused.message().contains("`verbs=grpc-refund` after its token"), "{refused:?}");
+    let only = Server::granting(RULES, "peek");
     let client = only.client();
     assert_eq!(client.post("/v1/peek", ADA).await.status, 200);
     for path in ["/v1/check", "/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
         let _ = client.post(path, ADA).await.problem(403);
     }
-    let error = cmd("TG.CHECK").arg("default").query::<Value>(&mut only.redis()).unwrap_err();
-    assert!(error.to_string().contains("public_verbs"), "{error}");
+    for command in [&["TG.CHECK", "default"][..], &["CL.THROTTLE", "k", "1", "1", "60"]] {
+        let error = only.command(command).unwrap_err();
+        assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
+        assert!(error.to_string().contains("`check` is not granted"), "{error}");
+    }
     let _ = only.operator().post("/v1/check", ADA).await.problem(404);
 }
 
 #[tokio::test]
 async fn clients_refund_and_reset_where_they_may() {
     let verbs = "check,peek,refund,reset";
-    let server = Server::with_rules_and(&rules(), &["--public-verbs", verbs]);
+    let server = Server::with_rules_and(RULES, &["--public-verbs", verbs]);
     let (client, mut redis) = (server.client(), server.redis());
     let spend = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
     assert_eq!(client.check(&spend).await.json()["remaining"], 0);
@@ -80,7 +86,7 @@ async fn clients_refund_and_reset_where_they_may() {
         (&["TG.REFUND", "default", "ID", "a"], "ID means nothing"),
         (&["TG.REFUND", "default", "user"], "wrong number"),
     ] {
-        let error = cmd(words[0]).arg(&words[1..]).query::<Value>(&mut redis).unwrap_err();
+        let error = server.command(words).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
@@ -89,12 +95,8 @@ async fn clients_refund_and_reset_where_they_may() {
 #[tokio::test]
 async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
     let store = Store::start();
-    let settings =
-        format!("[store]\nurl = \"{}\"\ntimeout = \"20s\"\ndenial_memory = true\n", store.url());
-    let server = Server::with_rules_and(
-        &format!("{}{settings}", rules()),
-        &["--public-verbs", "check,refund"],
-    );
+    let rules = store.with(RULES) + "denial_memory = true\n";
+    let server = Server::granting(&rules, "check,refund");
     let mut redis = server.redis();
     let ada =
         |verb: &str, cost: &str| cmd(verb).arg(&["default", "COST", cost, "user", "ada"]).clone();
@@ -115,7 +117,7 @@ async fn a_refund_counts_for_the_check_behind_it_in_a_pipeline() {
 /// A reset once made it like a new bucket, which is empty.
 #[tokio::test]
 async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
-    let server = Server::with_rules_and(&rules(), &["--public-verbs", "peek,reset"]);
+    let server = Server::with_rules_and(RULES, &["--public-verbs", "peek,reset"]);
     let (client, slow) = (server.client(), r#"{"domain": "slow", "descriptor": {}}"#);
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 0);
     let reset: u64 = cmd("TG.RESET").arg("slow").query(&mut server.redis()).unwrap();
@@ -134,45 +136,11 @@ fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_
     assert!(said.contains("--public-verbs") && said.contains("expected --token-file"), "{said}");
 }
 
-/// Everyone could reserve, settle for nothing and give hits back, and so pass a limit by saying so.
-#[tokio::test]
-async fn reserve_settle_and_negative_hits_are_not_every_clients_verbs() {
-    let server = Server::with_rules(&rules());
-    let client = server.client();
-    for (path, name) in [("reserve", "reserve"), ("settle", "settle"), ("renew", "settle")] {
-        let detail = client.post(&format!("/v1/{path}"), ADA).await.problem(403);
-        assert!(detail.contains(&format!("`verbs={name}` after its token")), "{detail}");
-        let mut command = cmd(&format!("TG.{}", path.to_uppercase()));
-        command.arg("default");
-        if name == "settle" && path == "settle" {
-            command.arg(1);
-        }
-        let error = command.query::<Value>(&mut server.redis()).unwrap_err();
-        assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
-    }
-    let mut grpc = crate::grpc::client(&server).await;
-    let back = request(vec![giving_back(1, &[("user", "ada")])]);
-    let refused = grpc.should_rate_limit(back).await.unwrap_err();
-    assert_eq!(refused.code(), tonic::Code::PermissionDenied);
-    assert!(refused.message().contains("`verbs=grpc-refund` after its token"), "{refused:?}");
-}
-
-#[test]
-fn cl_throttle_is_not_answered_where_no_client_may_check() {
-    let server = Server::granting(&rules(), "peek");
-    let error = cmd("CL.THROTTLE")
-        .arg(&["k", "1", "1", "60"])
-        .query::<Value>(&mut server.redis())
-        .unwrap_err();
-    assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
-    assert!(error.to_string().contains("`check` is not granted"), "{error}");
-}
-
 #[tokio::test]
 async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "plain\ntrusted verbs=reserve,settle,grpc-refund\n");
-    let server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
+    let server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
     let client = server.client();
     let status = async |token: &str| {
         let message = client.post_as("/v1/reserve", ADA, &format!("Bearer {token}")).await;
@@ -204,7 +172,7 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
 fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
     let files = Certificates::new();
     let tokens = files.with("tokens", "other\ntrusted verbs=refund\n");
-    let mut server = Server::with_rules_and(&rules(), &["--token-file", &tokens]);
+    let mut server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
     let mut redis = server.redis();
     cmd("AUTH").arg("trusted").exec(&mut redis).unwrap();
     let mut code = |command: &str| {
@@ -228,7 +196,7 @@ fn a_certificate_grants_the_verbs_of_its_name() {
     let files = Certificates::new();
     let ca = files.path("ca.pem");
     let more = ["--tls-client-ca", &ca, "--certificate-verbs", "client=reserve,client=settle"];
-    let server = Server::with_rules_and(&rules(), &[&files.tls("server")[..], &more].concat());
+    let server = Server::with_rules_and(RULES, &[&files.tls("server")[..], &more].concat());
     let url = format!("https://{}/v1/reserve", server.http);
     let json = ["-H", "content-type: application/json", "-d", ADA];
     let reserve = |name: &str| files.curl(name, &url, &json);

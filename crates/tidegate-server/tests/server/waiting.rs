@@ -19,33 +19,51 @@ on_excess = {{ wait = "{wait}", max_waiters = {max_waiters} }}
     )
 }
 
-/// A check that is under way.
-fn begun(server: &Server) -> tokio::task::JoinHandle<Answer> {
-    let client = server.client();
-    tokio::spawn(async move { client.check(BODY).await })
+/// The request of a caller that waits so many milliseconds at most.
+fn waiting_at_most(ms: u64) -> String {
+    format!(r#"{{"descriptor": {{"key": "a"}}, "max_wait_ms": {ms}}}"#)
 }
 
+/// A check that is under way.
+fn begun(server: &Server, body: &str) -> tokio::task::JoinHandle<Answer> {
+    let (client, body) = (server.client(), body.to_owned());
+    tokio::spawn(async move { client.check(&body).await })
+}
+
+/// The rule lets all wait, and each caller says that it has the time, or nothing.
 #[tokio::test]
 async fn all_are_admitted_in_the_end_where_there_is_time_for_all() {
     let server = Server::with_rules(&rule("20ms", "1h", 10));
-    let answers: Vec<_> = (0..8).map(|_| begun(&server)).collect();
-    for answer in answers {
-        let answer = answer.await.unwrap();
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        assert_eq!(answer.json()["delay_us"], 0);
+    for body in [BODY.to_owned(), waiting_at_most(3_600_000)] {
+        let answers: Vec<_> = (0..8).map(|_| begun(&server, &body)).collect();
+        for answer in answers {
+            let answer = answer.await.unwrap();
+            assert_eq!(answer.status, 200, "{}", answer.text);
+            assert_eq!(answer.json()["delay_us"], 0);
+        }
     }
 }
 
+/// The unit comes back in an hour: after the wait of the rule, or after the wait of the caller.
 #[tokio::test]
 async fn a_wait_that_can_only_end_after_its_deadline_is_not_begun() {
-    let server = Server::with_rules(&rule("1h", "1s", 10));
-    let client = server.client();
-    assert_eq!(client.check(BODY).await.status, 200);
-    let refused = client.check(BODY).await;
-    assert_eq!(refused.status, 429);
-    let reported_us = refused.json()["retry_after_us"].as_u64().unwrap();
-    assert!((3_000_000_000..=3_600_000_000).contains(&reported_us), "{reported_us}");
-    assert!(refused.header("retry-after").is_some());
+    let rejects = rule("1h", "1s", 1).replace("on_excess", "# on_excess");
+    for (rules, bodies) in [
+        (rule("1h", "1s", 10), vec![BODY.to_owned()]),
+        (rule("1h", "2h", 10), [0, 1, 3_000_000].map(waiting_at_most).to_vec()),
+        (rejects, vec![waiting_at_most(86_400_000)]),
+    ] {
+        let server = Server::with_rules(&rules);
+        let client = server.client();
+        assert_eq!(client.check(&bodies[0]).await.status, 200);
+        for body in bodies {
+            let refused = client.check(&body).await;
+            assert_eq!(refused.status, 429, "{body}: {}", refused.text);
+            let reported_us = refused.json()["retry_after_us"].as_u64().unwrap();
+            assert!((3_000_000_000..=3_600_000_000).contains(&reported_us), "{reported_us}");
+            assert!(refused.header("retry-after").is_some());
+        }
+    }
 }
 
 #[tokio::test]
@@ -53,7 +71,7 @@ async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
     let server = Server::with_rules(&rule("1h", "2h", 1));
     let admin = server.operator();
     assert_eq!(server.client().check(BODY).await.status, 200);
-    let (mut one, mut other) = (begun(&server), begun(&server));
+    let (mut one, mut other) = (begun(&server, BODY), begun(&server, BODY));
     let (beyond, waits) = tokio::select! {
         ended = &mut one => (ended.unwrap(), other),
         ended = &mut other => (ended.unwrap(), one),
@@ -63,39 +81,6 @@ async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
     assert_eq!(admin.post("/v1/refund", given_back).await.status, 200);
     let admitted = waits.await.unwrap();
     assert_eq!(admitted.status, 200, "{}", admitted.text);
-}
-
-#[tokio::test]
-async fn a_caller_may_wait_less_than_its_rule_lets_it() {
-    let server = Server::with_rules(&rule("1h", "2h", 10));
-    let client = server.client();
-    assert_eq!(client.check(BODY).await.status, 200);
-    for ms in [0, 1, 3_000_000] {
-        let body = format!(r#"{{"descriptor": {{"key": "a"}}, "max_wait_ms": {ms}}}"#);
-        let refused = client.check(&body).await;
-        assert_eq!(refused.status, 429, "at once: {}", refused.text);
-        assert!(refused.json()["retry_after_us"].as_u64().unwrap() > 3_000_000_000);
-    }
-}
-
-#[tokio::test]
-async fn a_caller_that_has_the_time_waits_and_is_admitted() {
-    let server = Server::with_rules(&rule("20ms", "1h", 10));
-    let client = server.client();
-    for _ in 0..4 {
-        let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 3600000}"#;
-        assert_eq!(client.check(body).await.status, 200);
-    }
-}
-
-#[tokio::test]
-async fn a_rule_that_rejects_lets_nobody_wait_whatever_the_caller_says() {
-    let rules = rule("1h", "1s", 1).replace("on_excess", "# on_excess");
-    let server = Server::with_rules(&rules);
-    let client = server.client();
-    let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 86400000}"#;
-    assert_eq!(client.check(body).await.status, 200);
-    assert_eq!(client.check(body).await.status, 429);
 }
 
 #[tokio::test]
