@@ -135,7 +135,8 @@ mod tests {
     fn access(readers: &[&str]) -> OperatorAccess {
         let secret = |text| Some(ListenerSecret::parse(text).unwrap());
         let (change, read) = (secret("one\ntwo"), secret("three\ntwo"));
-        OperatorAccess { change, read, readers: names(readers), ..OperatorAccess::default() }
+        let (readers, changers) = (names(readers), names(&["cid"]));
+        OperatorAccess { change, read, readers, changers, ..OperatorAccess::default() }
     }
 
     fn peer(certificate: Option<&str>) -> Peer {
@@ -154,6 +155,12 @@ mod tests {
             ("three", None, Some("10.0.0.1:9, read token 1, role read")),
             ("one", Some("bob"), Some("10.0.0.1:9, certificate of bob, token 1, role read")),
             ("one", Some("ann"), Some("10.0.0.1:9, certificate of ann, token 1, role change")),
+            ("three", Some("ann"), Some("10.0.0.1:9, certificate of ann, read token 1, role read")),
+            (
+                "three",
+                Some("cid"),
+                Some("10.0.0.1:9, certificate of cid, read token 1, role change"),
+            ),
             ("four", Some("ann"), None),
         ] {
             assert_eq!(shown(&access, said, name).as_deref(), expected);
