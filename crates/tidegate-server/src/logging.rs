@@ -96,7 +96,7 @@ fn targets(level: LogLevel) -> Targets {
 pub(crate) struct Log {
     queue: LogQueue,
     often: Often,
-    level: LevelSwitch,
+    pub(crate) level: LevelSwitch,
     format: LineFormat,
 }
 
@@ -124,11 +124,6 @@ impl Log {
         registry().with(lines.with_filter(targets.and(often.clone()))).init();
         std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
         Ok(Self { queue, often, level: LevelSwitch(Some(switch)), format })
-    }
-
-    /// Returns a switch that changes the level of this log.
-    pub(crate) fn level_switch(&self) -> LevelSwitch {
-        self.level.clone()
     }
 
     /// Logs how many events of each kind were withheld since the last call.

@@ -188,11 +188,11 @@ async fn serve(
     let exporter = Exporter::begin(args.otlp.as_ref())?;
     let (limiters, file) = limiters(args, policy)?;
     let limiters = limiters.with_reservation_bytes(args.bounds.reservation_memory);
-    let limiters =
-        limiters.with_top_keys(args.bounds.top_keys as usize).with_recorder(args.recorder());
-    let limiters = Arc::new(limiters.until(stop.clone()));
+    let limiters = limiters.with_top_keys(args.bounds.top_keys as usize);
+    let limiters = limiters.with_recorder(args.recorder()).until(stop.clone());
+    let limiters = Arc::new(limiters);
     surroundings.log(&origin.text);
-    let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level_switch());
+    let configuration = Configuration::new(Arc::clone(&limiters), origin, log.level.clone());
     let configuration = Arc::new(configuration);
     // Before the listeners are open: a hang-up that comes earlier would end the process.
     listener::on_hangup(read_again(&configuration, &options));
@@ -282,12 +282,14 @@ fn announce(
     for_grpc: &Threads,
 ) -> Result<(), Failure> {
     let policy = limiters.policy();
+    let all = [&open.http, &open.grpc, &open.resp, &open.admin, &open.probe];
+    let [public, grpc, resp, admin, probe] = all.map(|listener| Some(listener.as_ref()?.at));
     let banner = Banner {
-        public: at(&open.http),
-        grpc: at(&open.grpc),
-        resp: at(&open.resp),
-        admin: at(&open.admin),
-        probe: at(&open.probe),
+        public,
+        grpc,
+        resp,
+        admin,
+        probe,
         options: &options.public,
         token_file: args.guard.token_file.as_deref(),
         certificate: args.guard.tls_cert.as_deref(),
@@ -303,11 +305,11 @@ fn announce(
         own => own,
     };
     tracing::info!(
-        http = shown(banner.public),
-        grpc = shown(banner.grpc),
-        resp = shown(banner.resp),
-        admin = shown(banner.admin),
-        probe = shown(banner.probe),
+        http = shown(public),
+        grpc = shown(grpc),
+        resp = shown(resp),
+        admin = shown(admin),
+        probe = shown(probe),
         threads,
         grpc_threads,
         rules = policy.rules().len(),
@@ -315,10 +317,6 @@ fn announce(
     );
     open.warn(options);
     Ok(())
-}
-
-fn at(listener: &Option<Listener>) -> Option<SocketAddr> {
-    listener.as_ref().map(|listener| listener.at)
 }
 
 fn shown(at: Option<SocketAddr>) -> String {

@@ -1,8 +1,20 @@
 //! The columns of a table that fit a width: the least important columns go first, then texts are cut, and numbers never.
 
+use std::ops::Range;
+
 use ratatui::text::Span;
 
-use super::tables::{LEAST_OF_A_TEXT, TableColumns};
+/// The columns of a table.
+pub(super) struct TableColumns<'a> {
+    pub(super) headings: &'a [&'a str],
+    /// The columns of numbers, which are aligned at their ends and never cut.
+    pub(super) numbers: Range<usize>,
+    /// The columns that a narrow terminal leaves out, in that order.
+    pub(super) least: &'a [usize],
+}
+
+/// The columns of the terminal that a text keeps before a column of the table is left out.
+const LEAST_OF_A_TEXT: u16 = 12;
 
 /// The space between two columns.
 pub(super) const SPACE: u16 = 2;

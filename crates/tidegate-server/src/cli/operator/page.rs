@@ -5,7 +5,8 @@ use serde_json::Value;
 use tidegate::{Clock, SystemClock, Timestamp};
 
 use super::ListenerClient;
-use super::tables::{TableColumns, table};
+use super::columns::TableColumns;
+use super::tables::table;
 use crate::failure::Failure;
 
 /// Tables below each other.

@@ -6,8 +6,8 @@ use hyper::Method;
 use serde_json::{Value, json};
 
 use super::{
-    AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, seconds, tables,
-    text,
+    AdminFlags, ListenerClient, OutputFormat, columns, items, number, run as run_client, seconds,
+    tables, text,
 };
 use crate::failure::Failure;
 use crate::stdout;
@@ -60,7 +60,7 @@ enum ReservationAction {
 }
 
 /// An id is pasted, so it is never cut, as numbers are not.
-const COLUMNS: tables::TableColumns<'_> = tables::TableColumns {
+const COLUMNS: columns::TableColumns<'_> = columns::TableColumns {
     headings: &["BYTES", "ENDS IN", "COSTS", "RESERVATION", "KEYS"],
     numbers: 0..4,
     least: &[0, 2],

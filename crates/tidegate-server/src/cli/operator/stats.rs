@@ -6,10 +6,10 @@ use hyper::Method;
 use serde_json::Value;
 use tokio::time::sleep;
 
+use super::columns::TableColumns;
 use super::events::FollowedEvents;
 use super::live::{self, PAUSE, Pages};
 use super::page::{Page, PageTable};
-use super::tables::TableColumns;
 use super::top::rule;
 use super::{
     AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,

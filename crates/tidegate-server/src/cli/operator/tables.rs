@@ -1,24 +1,10 @@
 //! Tables of names and numbers, and keys in them, for `top`, `stats` and `reservations`. They fit the terminal.
 
-use std::ops::Range;
-
 use serde_json::Value;
 use tidegate::printable;
 
-use super::columns::{FittedColumns, cut, heading, width as cell_width};
+use super::columns::{FittedColumns, TableColumns, cut, heading, width as cell_width};
 use super::entries;
-
-/// The columns of a table.
-pub(super) struct TableColumns<'a> {
-    pub(super) headings: &'a [&'a str],
-    /// The columns of numbers, which are aligned at their ends and never cut.
-    pub(super) numbers: Range<usize>,
-    /// The columns that a narrow terminal leaves out, in that order.
-    pub(super) least: &'a [usize],
-}
-
-/// The columns of the terminal that a text keeps before a column of the table is left out.
-pub(super) const LEAST_OF_A_TEXT: u16 = 12;
 
 /// A line for each row. On a terminal of a `width` that is too narrow each word of a heading has a line; on a narrower one
 /// columns are left out, and then texts are cut.
@@ -55,9 +41,10 @@ fn line(columns: &TableColumns<'_>, fitted: &FittedColumns, row: &[String]) -> S
     for (place, most) in &fitted.widths {
         let text = cut(row.get(*place).map_or("", String::as_str), *most);
         let space = " ".repeat(usize::from(most.saturating_sub(cell_width(&text))));
-        match columns.numbers.contains(place) {
-            true => line.push_str(&format!(" {space}{text} ")),
-            false => line.push_str(&format!(" {text}{space} ")),
+        if columns.numbers.contains(place) {
+            line.push_str(&format!(" {space}{text} "));
+        } else {
+            line.push_str(&format!(" {text}{space} "));
         }
     }
     line

@@ -11,11 +11,12 @@ use tidegate::printable;
 use tokio::signal::ctrl_c;
 use tokio::time::sleep;
 
+use super::columns::TableColumns;
 use super::entries::{self, EntryArg};
 use super::events::FollowedEvents;
 use super::live::{self, PAUSE, Pages};
 use super::page::{Page, PageTable, time_of_day};
-use super::tables::{TableColumns, key};
+use super::tables::key;
 use super::top::rule;
 use super::{
     AdminFlags, ListenerClient, OutputFormat, number, run as run_client, seconds, text, with_query,

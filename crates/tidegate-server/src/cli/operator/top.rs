@@ -8,10 +8,11 @@ use serde_json::Value;
 use tidegate::Timestamp;
 use tokio::time::sleep;
 
+use super::columns::TableColumns;
 use super::live::{self, PAUSE, Pages};
 use super::page::{Page, PageTable, now};
 use super::rates::{self, Decisions, RuleRate};
-use super::tables::{TableColumns, key};
+use super::tables::key;
 use super::{
     AdminFlags, ListenerClient, OutputFormat, items, number, run as run_client, text, with_query,
 };

@@ -10,9 +10,9 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use tidegate::Timestamp;
 
+use super::super::columns::TableColumns;
 use super::super::columns::{cut, shares};
 use super::super::page::{Page, PageTable};
-use super::super::tables::TableColumns;
 use super::draw::draw;
 use super::view::LiveView;
 use crate::failure::Failure;
