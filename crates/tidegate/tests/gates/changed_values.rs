@@ -192,8 +192,7 @@ fn a_rule_with_another_key_begins_as_new_and_leaves_no_limiter_counted() {
 fn what_a_rule_with_another_key_has_taken_is_not_given_back_to_others() {
     let by = |key: &str| RuleSpec::new("a", log(100)).key([key]);
     let gate = still([by("user")]);
-    let entries = [("user", "ada"), ("host", "ada")];
-    let of = |cost| [Descriptor::new(&entries).cost(cost)];
+    let of = |cost| [Descriptor::new(&[("user", "ada"), ("host", "ada")]).cost(cost)];
     let first = of(50);
     let first = Request::new("default", &first);
     let charge = gate.hold(&first).unwrap();

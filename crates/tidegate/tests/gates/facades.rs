@@ -24,8 +24,7 @@ fn observed(observer: impl Observer + 'static) {
         || Policy::new(vec![window("tight", 1), window("tried", 1).mode(Mode::Shadow)]).unwrap();
     let gate =
         Gate::with_clock(Setup::new(policy()).observer(Arc::new(observer)), ManualClock::new());
-    let entries = [("user", "a-caller")];
-    let request = Request::from(Descriptor::new(&entries));
+    let request = Request::from(Descriptor::new(&[("user", "a-caller")]));
     assert!(gate.check(&request).is_allowed());
     gate.replace(policy()).unwrap();
     assert!(!gate.check(&request).is_allowed());

@@ -135,8 +135,7 @@ fn a_repeated_answer_holds_no_permit_to_renew() {
     let clock = ManualClock::new();
     let rule = RuleSpec::new("jobs", spec(2)).key(["user"]).dedupe(LIFE);
     let gate = Gate::with_clock(Policy::new(vec![rule]).unwrap(), clock.clone());
-    let entries = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&entries)).with_id("job-1").unwrap();
+    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("job-1").unwrap();
     let first = gate.hold(request).unwrap();
     let again = gate.hold(request).unwrap();
     assert!(again.answer().is_repeated());

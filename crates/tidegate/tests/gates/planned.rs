@@ -70,8 +70,7 @@ fn values_that_are_new_with_each_request_cost_no_memory() {
 fn a_charge_is_given_back_where_it_was_taken_though_the_plan_has_changed() {
     let (gate, plans) = gate(0, 50);
     plans.set("ada", log(10));
-    let entries = [("user", "ada")];
-    let asked = [4, 5].map(|cost| [Descriptor::new(&entries).cost(cost)]);
+    let asked = [4, 5].map(|cost| [Descriptor::new(&[("user", "ada")]).cost(cost)]);
     let [released, settled] =
         [0, 1].map(|n: usize| gate.hold(&Request::new("default", &asked[n])).unwrap());
     plans.set("ada", Spec::unlimited(AlgorithmKind::SlidingLog));

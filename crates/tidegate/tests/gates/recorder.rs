@@ -184,8 +184,10 @@ fn hidden_keys_never_occur_in_a_recording() {
     let rules = vec![per("card"), card, per("card").in_domain("open")];
     let (gate, _, recorder) = recorded(rules, MIB, 1);
     let entries = [("card", "4111-s3cret"), ("account", "a-s3cret"), ("account", "b-s3cret")];
-    let other = [("user", "ada"), ("card", "4111-s3cret")];
-    let descriptors = [Descriptor::new(&other), Descriptor::new(&entries).cost(2)];
+    let descriptors = [
+        Descriptor::new(&[("user", "ada"), ("card", "4111-s3cret")]),
+        Descriptor::new(&entries).cost(2),
+    ];
     for _ in 0..2 {
         let _ = gate.check(&entries);
         let request = Request::new("default", &descriptors);

@@ -47,8 +47,7 @@ async fn descriptors_are_all_asked_and_charged_together_or_not_at_all() {
         remaining.push(answer.status().as_u16());
     }
     assert_eq!(remaining, [200, 429, 200]);
-    let entries = [("method", "GET")];
-    let descriptors = [tidegate::Descriptor::new(&entries)];
+    let descriptors = [tidegate::Descriptor::new(&[("method", "GET")])];
     let left = gate.peek(&tidegate::Request::new("default", &descriptors));
     assert_eq!(left.reported().unwrap().decision().remaining, 9 - 2 - 2);
 }

@@ -72,24 +72,6 @@ fn the_cap_is_hard_under_a_flood_from_eight_threads() {
     }
 }
 
-/// A limited caller, and a flood of others through a table much too small for them.
-#[test]
-fn three_thousand_other_keys_through_a_cache_of_a_thousand_free_nobody() {
-    for algorithm in ALGORITHMS {
-        for on_full in [OnFull::Share, OnFull::Refuse] {
-            let clock = TestClock::at(TODAY_US);
-            let gate = gate(per_minute(algorithm, 5), 1_000, on_full, &clock);
-            assert!(ask(&gate, "limited", 5).allowed);
-            for number in 0..3_000 {
-                ask(&gate, &number.to_string(), 1);
-                clock.pass(100);
-                let answer = ask(&gate, "limited", 1);
-                assert!(!answer.allowed && !answer.overflow, "{algorithm}, after {number} others");
-            }
-        }
-    }
-}
-
 /// Callers come for some seconds and leave, in a table with room for few more than are ever in use:
 /// most of them find the place of a caller who left, and every answer equals the answer of a limiter kept for ever.
 #[test]
@@ -115,22 +97,6 @@ fn dropping_limiters_that_are_as_good_as_new_changes_no_decision() {
                 "{algorithm:?}: {}",
                 gate.counts().keys
             );
-        }
-    }
-}
-
-#[test]
-fn a_full_table_has_space_again_when_time_has_passed() {
-    for algorithm in ALGORITHMS {
-        let clock = TestClock::at(TODAY_US);
-        let gate = gate(per_minute(algorithm, 2), 3_000, OnFull::Refuse, &clock);
-        for turn in 0..5 {
-            // Each looks at a few limiters that may have left: nearly all find one.
-            let refused = |number: &u32| !ask(&gate, &format!("{turn}/{number}"), 1).allowed;
-            let refused = (0..3_000).filter(refused).count();
-            assert!(refused < 30, "{algorithm}, turn {turn}: {refused} of 3000 found no room");
-            assert!(gate.counts().keys <= 3_000);
-            clock.pass(121 * SECOND_US);
         }
     }
 }

@@ -239,8 +239,7 @@ fn a_key_whose_debt_has_left_is_dropped_and_begins_anew() {
             assert_eq!(gate.counts().keys, 1);
             clock.pass(2 * Micros::from(day).as_micros());
         }
-        let entries = [("user", "eve")];
-        let request = Request::from(Descriptor::new(&entries).cost(10));
+        let request = Request::from(Descriptor::new(&[("user", "eve")]).cost(10));
         assert!(gate.check(&request).is_allowed(), "{algorithm}: the debt has left");
         assert_eq!(gate.reset(&request), 1);
         assert!(gate.check(&request).is_allowed() && !gate.check(&request).is_allowed());

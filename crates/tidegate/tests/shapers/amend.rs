@@ -5,8 +5,7 @@ use std::task::Poll;
 use crate::tasks::{Task, ms, now, push_all, shaper, spec, ten_a_second};
 use std::time::Duration;
 use tidegate::{
-    AlgorithmKind, Clock as _, Departure, Limit, Next, Refusal, ShaperError, ShapingQueue, Spec,
-    Timestamp,
+    AlgorithmKind, Clock as _, Departure, Limit, Next, ShaperError, ShapingQueue, Spec, Timestamp,
 };
 
 const fn at(ms: u64) -> Timestamp {
@@ -38,51 +37,6 @@ fn items_keep_their_order_and_leave_at_the_new_pace_from_the_change_on() {
     assert_eq!(queue.push(at(150), 'E', 1).ok(), Some(ms(400)));
     assert_eq!(queue.poll(at(350)), item('D', 350));
     assert_eq!(queue.poll(at(550)), item('E', 550));
-}
-
-#[test]
-fn there_and_back_at_once_moves_no_slot() {
-    let mut queue = with_items(['A', 'B', 'C']);
-    for limit in [1, 1_000, 0, 10] {
-        queue.amend(at(30), spec(limit, 9)).unwrap();
-    }
-    // Under a limit of 0 the part that was left of a unit counts as a whole one.
-    assert_eq!(queue.poll(at(30)), item('A', 0));
-    assert_eq!(queue.poll(at(30)), Next::At(at(130)));
-    let mut queue = with_items(['A', 'B', 'C']);
-    for limit in [20, 1_000, 40, 10] {
-        queue.amend(at(30), spec(limit, 9)).unwrap();
-    }
-    assert_eq!([queue.poll(at(100)), queue.poll(at(100))], [item('A', 0), item('B', 100)]);
-    assert_eq!(queue.poll(at(100)), Next::At(at(200)));
-}
-
-#[test]
-fn a_lower_bound_loses_nothing_and_takes_nothing_in_until_there_is_space() {
-    let mut queue = with_items(['A', 'B', 'C', 'D']);
-    queue.amend(at(0), spec(10, 1)).unwrap();
-    let refused = queue.push(at(0), 'E', 1).unwrap_err();
-    assert_eq!(refused.refusal, Refusal::Full { retry_after: ms(300) });
-    for (n, name) in (0..).zip(['A', 'B', 'C', 'D']) {
-        assert_eq!(queue.poll(at(100 * n)), item(name, 100 * n));
-    }
-    assert_eq!(queue.push(at(300), 'E', 1).ok(), Some(ms(100)));
-}
-
-#[test]
-fn at_a_limit_of_0_only_what_is_due_leaves_and_the_rest_stays_for_later() {
-    for window in [None, Some(ms(1_000))] {
-        let mut queue = with_items(['A', 'B', 'C']);
-        let mut closed = spec(0, 9);
-        (closed.window, closed.capacity) = (window, None);
-        queue.amend(at(100), closed).unwrap();
-        assert_eq!([queue.poll(at(100)), queue.poll(at(100))], [item('A', 0), item('B', 100)]);
-        assert_eq!(queue.poll(at(9_000_000)), Next::At(Timestamp::MAX));
-        assert_eq!(queue.push(at(9_000_000), 'D', 1).unwrap_err().refusal, Refusal::Never);
-        queue.amend(at(9_000_000), spec(10, 9)).unwrap();
-        assert_eq!(queue.poll(at(9_000_000)), Next::At(at(9_000_100)));
-        assert_eq!(queue.close_now(), ['C']);
-    }
 }
 
 /// The last item that left delays the next item by the spacing of the pace in force.
@@ -156,7 +110,7 @@ fn who_sleeps_for_a_slot_is_woken_when_it_comes_sooner_and_sleeps_on_when_later(
 #[test]
 fn a_worker_that_waits_for_ever_goes_on_after_a_change() {
     let line = tidegate::Shaper::new(spec(1_000, 9)).unwrap();
-    push_all_now(&line, ['A', 'B', 'C']);
+    push_all(&line, ['A', 'B', 'C']);
     line.amend(spec(0, 9)).unwrap();
     let worker = std::thread::spawn({
         let line = line.clone();
@@ -172,10 +126,6 @@ fn a_worker_that_waits_for_ever_goes_on_after_a_change() {
     line.amend(spec(1_000_000, 9)).unwrap();
     line.close();
     assert_eq!(worker.join().unwrap(), ['A', 'B', 'C']);
-}
-
-fn push_all_now(line: &tidegate::Shaper<char>, items: [char; 3]) {
-    items.into_iter().for_each(|item| assert!(line.push(item).is_ok()));
 }
 
 /// Nothing passes faster than the fastest pace, however often it is changed.

@@ -84,8 +84,7 @@ async fn what_ends_before_its_time_makes_space() {
     let server = Server::start(&[]);
     let rules = vec![capped(AlgorithmKind::FixedWindow, 1, OnFull::Refuse)];
     let (gate, _) = gate_over(&server.url(), rules).await;
-    let entries = [("user", "ada")];
-    let ada = Request::from(Descriptor::new(&entries));
+    let ada = Request::from(Descriptor::new(&[("user", "ada")]));
     assert!(!ask(&gate, "ada").await.is_overflow());
     assert!(ask(&gate, "bob").await.is_overflow());
     assert!(gate.refund(&ada).await.unwrap().is_allowed());

@@ -41,8 +41,7 @@ async fn denied_again<'g>(gate: &'g SharedGate, user: &str) -> Answer<'g> {
 async fn a_denial_is_repeated_without_the_store_until_this_node_gives_units_back() {
     let server = Server::start(&[]);
     let gate = remembering(&server, vec![own()]).await;
-    let entries = [("user", "ada")];
-    let ada = Request::from(Descriptor::new(&entries));
+    let ada = Request::from(Descriptor::new(&[("user", "ada")]));
     assert!(check(&gate, "ada", LIMIT).await.is_allowed());
     let first = *check(&gate, "ada", 1).await.reported().unwrap().decision();
     let again = *denied_again(&gate, "ada").await.reported().unwrap().decision();
@@ -96,8 +95,7 @@ async fn an_id_asks_the_store_each_time_and_so_does_a_gate_without_a_memory() {
     let gate = remembering(&server, vec![own()]).await;
     let (without, _) = gate_over(&server.url(), vec![own()]).await;
     assert!(check(&gate, "ada", LIMIT).await.is_allowed());
-    let entries = [("user", "ada")];
-    let descriptors = [Descriptor::new(&entries)];
+    let descriptors = [Descriptor::new(&[("user", "ada")])];
     for _ in 0..50 {
         let request = Request::new("default", &descriptors).with_id("1").unwrap();
         assert!(!gate.check(&request).await.is_allowed());

@@ -163,9 +163,8 @@ async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_t
     };
     let rules = AlgorithmKind::ALL.iter().map(of_an_hour).collect();
     let (gate, _) = gate_over(&server.url(), rules).await;
-    let user = [("user", "ada")];
     for (turn, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
-        let descriptors = [Descriptor::new(&user).cost(10)];
+        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(10)];
         let request = Request::new(algorithm.name(), &descriptors);
         let mut held = Vec::new();
         for hour in 1..=5 {

@@ -122,8 +122,7 @@ async fn what_the_page_on_configuration_lists_is_all_that_a_user_needs() {
     let gate = gate(&server, &words(&rights), rules);
     gate.store().connected().await.unwrap();
     let own = RequestLimit::new(Rule::new(own).unwrap());
-    let entries = [("user", "ada")];
-    let descriptor = Descriptor::new(&entries).cost(2);
+    let descriptor = Descriptor::new(&[("user", "ada")]).cost(2);
     for descriptors in [[descriptor], [descriptor.limit(&own)], [descriptor.cost(20)]] {
         for id in [None, Some("one"), Some("one")] {
             let request = Request::new("default", &descriptors);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec};
+use tidegate::{AlgorithmKind, ManualClock, Shaper, Spec, Timer};
 
 /// A slot every 100 ms; one is served and four wait.
 pub(crate) fn ten_a_second<T>() -> (Shaper<T, ManualClock>, ManualClock) {
@@ -28,7 +28,7 @@ pub(crate) fn spec(limit: u64, capacity: u64) -> Spec {
 }
 
 /// Each must be taken in.
-pub(crate) fn push_all<T>(shaper: &Shaper<T, ManualClock>, items: impl IntoIterator<Item = T>) {
+pub(crate) fn push_all<T, C: Timer>(shaper: &Shaper<T, C>, items: impl IntoIterator<Item = T>) {
     items.into_iter().for_each(|item| assert!(shaper.push(item).is_ok()));
 }
 

@@ -127,8 +127,7 @@ async fn run(
         all.key.clear();
     }
     let user = [("user", *words.get(3).unwrap_or(&"ada"))];
-    let descriptors = [Descriptor::new(&user).cost(number)];
-    let request = Request::new("default", &descriptors);
+    let request = Request::from(Descriptor::new(&user).cost(number));
     if words[1] == "loads" {
         let gate = node(server, prefix, of_revision(number as u32, rules)).await;
         gates.insert(words[0].to_owned(), gate);

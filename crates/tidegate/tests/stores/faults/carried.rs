@@ -155,9 +155,8 @@ async fn what_another_node_gave_back_stays_back_while_the_server_is_the_same() {
     let (one, _) = gate_over(&server.url(), rules()).await;
     let (other, _) = gate_over(&server.url(), rules()).await;
     for algorithm in AlgorithmKind::ALL {
-        let entries = [("user", "ada")];
         let request = |cost| {
-            let descriptors = [Descriptor::new(&entries).cost(cost)];
+            let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
             (descriptors, algorithm.name())
         };
         let (descriptors, domain) = request(LIMIT);

@@ -117,8 +117,7 @@ fn new_gate(url: &str, timeout: Duration) -> SharedGate {
 }
 
 async fn is_degraded(gate: &SharedGate) -> bool {
-    let entries = [("user", "ada"), ("place", "here")];
-    let descriptors = [Descriptor::new(&entries)];
+    let descriptors = [Descriptor::new(&[("user", "ada"), ("place", "here")])];
     gate.check(&Request::new(algorithm_of(0).name(), &descriptors)).await.is_degraded()
 }
 

@@ -105,8 +105,7 @@ async fn what_comes_late_makes_no_space_and_a_node_alone_admits_no_more_than_its
 
 /// Returns the units in use of a limiter, by the store, as soon as it replies.
 async fn used(gate: &SharedGate) -> u64 {
-    let user = [("user", "0")];
-    in_use(gate, &Request::new("default", &[Descriptor::new(&user)])).await
+    in_use(gate, &Request::new("default", &[Descriptor::new(&[("user", "0")])])).await
 }
 
 /// Waits until the store reports this many units in use.

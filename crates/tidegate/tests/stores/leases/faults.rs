@@ -82,46 +82,6 @@ async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
     assert!(counts.leases_granted + counts.leases_refused > 0, "{counts:?}");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_asked_for_in_the_background_is_no_late_request_and_no_overload() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
-    let algorithm = AlgorithmKind::FixedWindow;
-    let began = Instant::now();
-    'again: loop {
-        assert!(began.elapsed() < LONG, "no lease is spent");
-        proxy.turn(Way::Open);
-        let mut settings = settings(&proxy.url());
-        (settings.timeout, settings.nodes) = (Duration::from_millis(20), Some(1));
-        let (gate, events) = gate_with(settings, vec![leased(algorithm, 1_000_000)]).await;
-        while gate.counts().leased_spent == 0 {
-            assert!(began.elapsed() < LONG, "nothing is leased");
-            let _ = check(&gate, "ada", 1).await;
-        }
-        let before = gate.counts();
-        proxy.turn(Way::Slow(Duration::from_millis(300)));
-        while gate.counts().leases_late == before.leases_late {
-            // No caller asks for more than is held, so only the background is late.
-            if held(&gate) > 0 && gate.counts().leased_spent < before.leased {
-                let answer = check(&gate, "ada", 1).await;
-                if answer.is_degraded() || gate.counts().leased_spent == before.leased_spent {
-                    continue 'again;
-                }
-            } else {
-                sleep(Duration::from_millis(1)).await;
-            }
-            if began.elapsed() > LONG {
-                continue 'again;
-            }
-        }
-        let counts = gate.counts();
-        let (late, message) = (counts.late - before.late, events.seen());
-        assert_eq!((late, counts.shed + counts.local), (0, 0), "{counts:?} {message:?}");
-        assert!(!message.contains(&"overloaded".to_owned()), "{message:?}");
-        return;
-    }
-}
-
 #[tokio::test]
 async fn without_the_store_what_is_held_is_spent_and_then_the_rule_decides() {
     let mut server = Server::start(&[]);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, OnExcess, Policy, Request, RuleSpec, Spec};
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, Spec};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -27,50 +27,10 @@ fn beside(limit: u64) -> RuleSpec {
 }
 
 #[tokio::test]
-async fn what_was_reserved_here_is_put_back_if_another_rule_refuses() {
-    let server = Server::start(&[]);
-    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::TokenBucket), beside(200)]).await;
-    let (answer, mut admitted) = until_leased(&gate, "ada").await;
-    let names: Vec<_> = answer.matched().into_iter().map(|one| one.rule().name()).collect();
-    assert_eq!(names, ["token_bucket", "beside"], "the answer has all of them: {answer:?}");
-    drop(answer);
-    while check(&gate, "ada", 1).await.is_allowed() {
-        admitted += 1;
-    }
-    assert_eq!(admitted, 200, "the rule next to it is exact");
-    let spent = gate.counts().leased_spent;
-    for _ in 0..100 {
-        assert!(!check(&gate, "ada", 1).await.is_allowed());
-    }
-    assert_eq!(gate.counts().leased_spent, spent, "a refused request spends nothing");
-}
-
-#[tokio::test]
-async fn ids_and_looks_and_what_may_wait_are_the_stores() {
-    let server = Server::start(&[]);
-    let wait = OnExcess::Wait { wait: Duration::from_secs(1), max_waiters: 9 };
-    let rules = vec![own(AlgorithmKind::FixedWindow).on_excess(wait).dedupe(LONG)];
-    let gate = node(&server.url(), 1, rules).await;
-    let _ = until_leased(&gate, "ada").await;
-    let entries = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&entries));
-    let spent = gate.counts().leased_spent;
-    assert!(gate.check(request.with_id("1").unwrap()).await.is_allowed());
-    assert!(gate.check(request.with_id("1").unwrap()).await.is_repeated());
-    let before = gate.peek(&request).await.reported().unwrap().decision().remaining;
-    assert!(gate.acquire(&request).await.is_allowed());
-    let after = gate.peek(&request).await.reported().unwrap().decision().remaining;
-    // Leases that have ended have given their units back.
-    assert!(after + 1 >= before, "{before} {after}");
-    assert_eq!(gate.counts().leased_spent, spent);
-}
-
-#[tokio::test]
 async fn what_leases_cover_is_decided_without_waiting_and_nothing_else() {
     let server = Server::start(&[]);
     let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow), beside(9_000)]).await;
-    let entries = [("user", "ada")];
-    let ada = Request::from(Descriptor::new(&entries));
+    let ada = Request::from(Descriptor::new(&[("user", "ada")]));
     let began = Instant::now();
     let _ = until_held(&gate, "ada").await;
     assert!(gate.check_unless_waiting(ada).is_none(), "the store decides about one of its rules");
@@ -206,26 +166,6 @@ async fn a_refusal_by_another_rule_reports_what_is_left_with_what_was_put_back()
         }
         assert!(began.elapsed() < LONG, "{answer:?}");
     }
-}
-
-#[tokio::test]
-async fn a_reset_ends_the_leases_of_this_node() {
-    let server = Server::start(&[]);
-    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
-    let _ = until_leased(&gate, "ada").await;
-    let entries = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&entries));
-    let spent = gate.counts().leased_spent;
-    assert_eq!(gate.reset(&request).await.unwrap(), 1);
-    assert!(check(&gate, "ada", 1).await.is_allowed());
-    assert_eq!(gate.counts().leased_spent, spent);
-    // A lease that was on its way is given back.
-    let left = async || gate.peek(&request).await.reported().unwrap().decision().remaining;
-    let began = Instant::now();
-    while left().await < LIMIT - 1 {
-        assert!(began.elapsed() < LONG, "{} are left", left().await);
-    }
-    assert_eq!(left().await, LIMIT - 1);
 }
 
 #[tokio::test]

@@ -20,8 +20,7 @@ const COST: u64 = 10;
 /// Reserves until leased units have admitted a request and the store has admitted a request, and settles each for 3
 /// units. Returns the number of admitted requests.
 async fn settle_both_kinds(gate: &SharedGate) -> u64 {
-    let user = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&user).cost(COST));
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(COST));
     let (mut admitted, mut of_store, began) = (0, 0, Instant::now());
     while gate.counts().leased_spent == 0 || of_store == 0 {
         assert!(began.elapsed() < LONG, "nothing is leased");
@@ -82,8 +81,7 @@ async fn what_a_rule_with_leases_gave_closes_no_reservation_once_it_has_none() {
     let server = Server::start(&[]);
     let plain = rule(AlgorithmKind::TokenBucket, 100_000);
     let gate = node(&server.url(), 1, vec![plain.clone()]).await;
-    let user = [("user", "ada")];
-    let request = Request::from(Descriptor::new(&user).cost(COST));
+    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(COST));
     let open = gate.hold(&request).await.unwrap();
     gate.replace(Policy::new(vec![Ahead::Leases.of(plain.clone())]).unwrap()).unwrap();
     let leased = gate.hold(&request).await.unwrap();
@@ -100,11 +98,10 @@ async fn what_a_rule_with_leases_gave_closes_no_reservation_once_it_has_none() {
 /// Reserves at one node until a time, and settles each reservation a little later for a random part of its cost.
 async fn reserve_until(gate: Arc<SharedGate>, until: Instant, seed: u64) -> Vec<(Admitted, u64)> {
     let (mut rng, mut admitted) = (Rng::new(seed), Vec::new());
-    let user = [("user", "ada")];
     while Instant::now() < until {
         let cost = 1 + rng.below(4);
         let began = Instant::now();
-        if let Ok(charge) = gate.hold(Descriptor::new(&user).cost(cost)).await {
+        if let Ok(charge) = gate.hold(Descriptor::new(&[("user", "ada")]).cost(cost)).await {
             let ended = Instant::now();
             let actual = rng.below(cost + 1);
             sleep(Duration::from_millis(rng.below(60))).await;

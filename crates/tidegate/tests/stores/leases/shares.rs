@@ -79,10 +79,11 @@ async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
         assert!(check(&gates[1], "ada", 1).await.is_allowed());
         gates[0].leave().await.unwrap();
         assert_eq!((held(&gates[0]), gates[0].counts().leased_changed), (0, 0), "{algorithm}");
-        let user = [("user", "ada")];
         gates[1].leave().await.unwrap();
-        let left =
-            gates[1].peek(&Request::new("default", &[Descriptor::new(&user)])).await.remaining();
+        let left = gates[1]
+            .peek(&Request::new("default", &[Descriptor::new(&[("user", "ada")])]))
+            .await
+            .remaining();
         assert_eq!(left, Some(LIMIT - 1 - before - 1), "{algorithm}");
     }
 }
