@@ -1,13 +1,13 @@
 //! Counts of each rule's decisions by outcome, and of the limiters that a gate keeps for it.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
 use crate::asks::{HOUR, admits, policy};
+use crate::packed::{SteppingClock, TODAY_US};
 use tidegate::{
-    AlgorithmKind, Clock, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, RuleOutcome,
-    RuleSpec, RuleStatistics, Setup, Spec, Timestamp, Usage,
+    AlgorithmKind, Descriptor, Gate, KeptOfRule, ManualClock, Mode, OnFull, RuleOutcome, RuleSpec,
+    RuleStatistics, Setup, Spec, Usage,
 };
 
 fn rule(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
@@ -148,25 +148,15 @@ fn limiters_in_memory_are_counted_with_their_bytes_and_those_that_were_dropped()
     }
 }
 
-/// A clock that may step back, in seconds.
-struct Stepping<'c>(&'c AtomicU64);
-
-impl Clock for Stepping<'_> {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(SeqCst) * 1_000_000)
-    }
-}
-
 /// A state that moves back with its clock remembers that after any verb, so every step must be counted.
 #[test]
 fn what_a_refused_request_leaves_in_a_state_is_counted() {
-    let seconds = AtomicU64::new(100 * 3_600);
     for refused in [0, 1] {
-        seconds.store(100 * 3_600, SeqCst);
-        let gate = Gate::with_clock(policy([window("each", 1)]), Stepping(&seconds));
+        let clock = SteppingClock::at(2 * TODAY_US);
+        let gate = Gate::with_clock(policy([window("each", 1)]), clock.clone());
         assert!(admits(&gate, "ada", 1));
         let before = gate.counts().rules().next().unwrap().1.bytes;
-        seconds.store(50 * 3_600, SeqCst);
+        clock.set(TODAY_US);
         assert_eq!(admits(&gate, "ada", refused), refused == 0);
         assert!(gate.counts().rules().next().unwrap().1.bytes > before, "cost {refused}");
     }

@@ -2,11 +2,9 @@
 //!
 //! `TIDEGATE_LONG=1` walks twenty times as many.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::packed::{TestClock, answered, long, spec_of};
+use crate::packed::{SteppingClock, TestClock, answered, long, spec_of};
 use testkit::model::{self, Expected};
 use testkit::traffic::{self, Rng};
 use tidegate::{
@@ -17,16 +15,6 @@ use tidegate::{
 const USERS: [&str; 4] = ["ada", "bob", "eve", "vip"];
 /// A clock that steps back turns an idle limiter into a limiter in use, unless it was dropped. Alone it is not dropped.
 const ALONE: &[&str] = &["vip"];
-
-/// A clock that may step back, under which states are not packed.
-#[derive(Clone, Debug)]
-struct Jumpy(Arc<AtomicU64>);
-
-impl Clock for Jumpy {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(SeqCst))
-    }
-}
 
 /// The settings of a gate, from which it is built again.
 struct World {
@@ -245,6 +233,5 @@ fn a_gate_that_is_restarted_decides_as_one_that_was_not() {
 
 #[test]
 fn a_gate_that_is_restarted_decides_as_one_that_was_not_under_a_clock_that_steps_back() {
-    let set = |clock: &Jumpy, at_us| clock.0.store(at_us, SeqCst);
-    walks(ALONE, |at_us| Jumpy(Arc::new(AtomicU64::new(at_us))), set, traffic::jumpy_trace);
+    walks(ALONE, SteppingClock::at, |clock, at_us| clock.set(at_us), traffic::jumpy_trace);
 }

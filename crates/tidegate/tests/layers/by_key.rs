@@ -7,7 +7,7 @@ use crate::common::{hello, to};
 use axum::body::Body;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode};
-use tidegate::tower::{ClientIp, Entries, RateLimitLayer, Reason, Refusal, header};
+use tidegate::tower::{Entries, RateLimitLayer, Reason, Refusal, header};
 use tidegate::{
     AlgorithmKind, Gate, Jitter, KeyedLimiter, ManualClock, OnNoRule, Policy, RuleSpec, Spec,
 };
@@ -127,16 +127,6 @@ async fn the_key_is_what_a_function_finds_in_the_request() {
     }
     assert_eq!(limiter.keys(), 3);
     assert!(!limiter.admits("b", 1), "the program asks about the same keys");
-}
-
-#[tokio::test]
-async fn a_key_that_is_an_address_is_never_shared_by_those_without_one() {
-    let limiter = limiter();
-    let layer = RateLimitLayer::per_key(ClientIp::peer(), limiter.clone()).unwrap();
-    let answer = ask(&layer, to("/")).await;
-    assert_eq!(answer.status(), StatusCode::INTERNAL_SERVER_ERROR);
-    assert_eq!(answer.extensions().get::<Refusal>().unwrap().reason(), Reason::NoAddress);
-    assert_eq!(limiter.keys(), 0);
 }
 
 #[tokio::test]

@@ -31,32 +31,6 @@ async fn call(client: &mut HealthClient<Channel>) -> Result<Response<HealthCheck
     client.check(HealthCheckRequest { service: String::new() }).await
 }
 
-async fn admitted_of(mut client: HealthClient<Channel>, calls: usize) -> usize {
-    let mut admitted = 0;
-    for _ in 0..calls {
-        match call(&mut client).await {
-            Ok(_) => admitted += 1,
-            Err(status) => assert_eq!(status.code(), Code::ResourceExhausted, "{status}"),
-        }
-    }
-    admitted
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_servers_and_two_connections_each_share_one_limit_exactly() {
-    let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 9, &["ip"])]));
-    let servers = [serve(layer.clone()).await, serve(layer).await];
-    let mut tasks = Vec::new();
-    for server in [servers, servers].concat() {
-        tasks.push(tokio::spawn(admitted_of(connect(server).await, 10)));
-    }
-    let mut admitted = 0;
-    for task in tasks {
-        admitted += task.await.unwrap();
-    }
-    assert_eq!(admitted, 9);
-}
-
 #[tokio::test]
 async fn a_refusal_is_resource_exhausted_with_the_time_to_wait() {
     let layer = RateLimitLayer::new(gate(vec![rule("per-ip", 1, &["ip"])]));

@@ -103,19 +103,3 @@ async fn an_id_asks_the_store_each_time_and_so_does_a_gate_without_a_memory() {
     }
     assert_eq!((gate.counts().denied_again, without.counts().denied_again), (0, 0));
 }
-
-#[tokio::test]
-async fn units_that_another_node_gives_back_are_noticed() {
-    let server = Server::start(&[]);
-    let gate = remembering(&server, vec![own()]).await;
-    let (other, _) = gate_over(&server.url(), vec![own()]).await;
-    assert!(check(&gate, "ada", LIMIT).await.is_allowed());
-    drop(denied_again(&gate, "ada").await);
-    drop(other.refund(Request::from(Descriptor::new(&[("user", "ada")]))).await.unwrap());
-    let admitted = async {
-        while !check(&gate, "ada", 1).await.is_allowed() {
-            tokio::task::yield_now().await;
-        }
-    };
-    assert!(tokio::time::timeout(LONG, admitted).await.is_ok());
-}

@@ -46,23 +46,6 @@ async fn who_waits_is_held_in_turn() {
     assert_eq!(gate.peek(&Request::new("none", &descriptors)).await.remaining(), None);
 }
 
-#[tokio::test]
-async fn what_was_admitted_without_the_store_goes_back_to_this_nodes_share() {
-    let mut server = Server::start(&[]);
-    let spec = rule(AlgorithmKind::SlidingLog, 5);
-    let (gate, events) = gate_over(&server.url(), vec![spec]).await;
-    assert!(check(&gate, "ada", 1).await.is_allowed());
-    lose(&mut server, &gate, &events).await;
-    let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
-    let charge = gate.hold(&request).await.unwrap();
-    assert!(charge.answer().is_degraded());
-    assert_eq!(gate.peek(&request).await.remaining(), Some(2));
-    charge.settle(1).await.unwrap();
-    assert_eq!(gate.peek(&request).await.remaining(), Some(3));
-    gate.hold(&request).await.unwrap().release().await.unwrap();
-    assert_eq!(gate.peek(&request).await.remaining(), Some(3));
-}
-
 /// A settlement has happened, so its answer never refuses, and reports the same in memory as over a store.
 #[tokio::test]
 async fn a_settlement_is_never_answered_as_a_refusal() {
@@ -124,32 +107,6 @@ async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
         assert!(
             settled.unreached()[0].is_matched_by(0) && !settled.unreached()[0].is_matched_by(1)
         );
-    }
-}
-
-#[tokio::test]
-async fn without_the_store_each_rule_decides_by_its_own() {
-    for on_store_error in [OnStoreError::Closed, OnStoreError::Local, OnStoreError::Open] {
-        let mut server = Server::start(&[]);
-        let spec = rule(AlgorithmKind::SlidingLog, 5).on_store_error(on_store_error);
-        let (gate, events) = gate_over(&server.url(), vec![spec]).await;
-        let request = Request::from(Descriptor::new(&[("user", "ada")]));
-        let before = gate.hold(&request).await.unwrap();
-        lose(&mut server, &gate, &events).await;
-        assert!(before.release().await.is_err(), "taken in the store, which is away");
-        let left = match on_store_error {
-            OnStoreError::Closed => 0,
-            OnStoreError::Local => 4,
-            OnStoreError::Open => u64::MAX,
-        };
-        let seen = gate.peek(&request).await.remaining();
-        assert_eq!(seen.unwrap_or(u64::MAX), left, "{on_store_error:?}");
-        let is_closed = on_store_error == OnStoreError::Closed;
-        assert_eq!(gate.check(&request).await.is_allowed(), !is_closed);
-        match gate.hold(&request).await {
-            Ok(charge) => charge.release().await.unwrap(),
-            Err(refused) => assert!(is_closed && refused.is_unavailable()),
-        }
     }
 }
 

@@ -56,18 +56,6 @@ impl Planned {
 }
 
 #[test]
-fn under_a_plan_they_wait_in_turn_and_nobody_passes() {
-    let planned = Planned::new(3);
-    let begun = planned.clock.now();
-    assert!(planned.check(3).is_allowed());
-    let mut tasks = [planned.begun(3, None), planned.begun(1, None)];
-    assert_eq!(planned.check(1).retry_after(), Some(ms(5)), "after the waiters");
-    run(&mut tasks, &planned.clock);
-    let ends: Vec<_> = tasks.iter().map(|task| task.end.as_ref().unwrap().0).collect();
-    assert_eq!(ends, [begun.plus(ms(3)), begun.plus(ms(4))]);
-}
-
-#[test]
 fn who_waits_while_the_plan_becomes_unlimited_goes_on_and_learns_of_the_other_rule() {
     let planned = Planned::new(3);
     assert!(planned.check(3).is_allowed());

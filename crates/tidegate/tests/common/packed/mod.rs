@@ -49,6 +49,26 @@ impl Clock for TestClock {
     }
 }
 
+/// A clock that is put to any time.
+#[derive(Clone, Debug)]
+pub struct SteppingClock(pub Arc<AtomicU64>);
+
+impl SteppingClock {
+    pub fn at(us: u64) -> Self {
+        Self(Arc::new(AtomicU64::new(us)))
+    }
+
+    pub fn set(&self, us: u64) {
+        self.0.store(us, SeqCst);
+    }
+}
+
+impl Clock for SteppingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(SeqCst))
+    }
+}
+
 /// A clock that may step back as far as limiters know, so that they keep all states in shards.
 #[derive(Clone, Debug)]
 pub struct Unsteady<C>(pub C);

@@ -1,6 +1,5 @@
 //! A store that lost its data admits nothing more: nodes carry the units in use that they know of.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec};
@@ -123,28 +122,6 @@ async fn a_replica_that_is_behind_has_again_what_was_used() {
     block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
     for algorithm in algorithms() {
         assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, 0, "{algorithm}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_nodes_that_ask_for_one_key_admit_nothing_more() {
-    let mut server = Server::start(&[]);
-    let mut nodes = Vec::new();
-    for _ in 0..4 {
-        nodes.push(Arc::new(gate_over(&server.url(), rules()).await.0));
-    }
-    for algorithm in AlgorithmKind::ALL {
-        for turn in 0..most(*algorithm) + 4 {
-            let node = &nodes[turn as usize % nodes.len()];
-            assert_eq!(is_admitted(node, *algorithm, "ada").await, turn < most(*algorithm));
-        }
-    }
-    server.kill();
-    block_in_place(|| server.start_again(&[]));
-    for algorithm in AlgorithmKind::ALL {
-        for node in &nodes {
-            assert_eq!(admitted(node, *algorithm, "ada", 2).await, 0, "{algorithm}");
-        }
     }
 }
 

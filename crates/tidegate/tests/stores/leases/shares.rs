@@ -6,8 +6,7 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, RuleSpec, SharedGate};
 use tokio::time::Instant;
 
-use super::{Ahead, held, most, take_all, until, until_leased};
-use crate::server::proxy::{Proxy, Way};
+use super::{Ahead, held, take_all, until, until_leased};
 use crate::server::{LONG, Server, check, gate_with, lose, rule, settings};
 
 const LIMIT: u64 = 3_000;
@@ -85,28 +84,6 @@ async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
             .await
             .remaining();
         assert_eq!(left, Some(LIMIT - 1 - before - 1), "{algorithm}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_ends_without_a_word_wastes_its_share_at_most() {
-    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
-        let server = Server::start(&[]);
-        let proxy = Proxy::before(server.port).await;
-        let far = node(&proxy.url(), split(algorithm, LIMIT)).await;
-        let near = node(&server.url(), split(algorithm, LIMIT)).await;
-        until(|| far.counts().nodes == 2 && near.counts().nodes == 2).await;
-        let mut admitted = until_leased(&far, "ada").await.1;
-        proxy.turn(Way::Cut);
-        drop(far);
-        let near = [near];
-        // The near node's own share comes back once at least.
-        let least = LIMIT - LIMIT * 5 / 9 - admitted;
-        admitted += take_all(&near, least).await;
-        while check(&near[0], "ada", 1).await.is_allowed() {
-            admitted += 1;
-        }
-        assert!((least..=most(algorithm, LIMIT)).contains(&admitted), "{algorithm}: {admitted}");
     }
 }
 
