@@ -30,7 +30,7 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
             let mut admitted = until_held(&far, "ada").await;
             proxy.turn(Way::Cut);
             drop(far);
-            // A lease that was on its way may be lost as well. What the near node holds comes back once at least.
+            // A lease that was on its way may be lost as well. The near node gets its own units back once at least.
             let least = LIMIT - 4 * LIMIT / 5;
             admitted += take_all(&near, least.saturating_sub(admitted)).await;
             while check(&near[0], "ada", 1).await.is_allowed() {
