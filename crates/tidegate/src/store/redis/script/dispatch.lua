@@ -180,13 +180,14 @@ for i = count, 1, -1 do
       and ((settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0
         or amending and algorithms[string.byte(arg, 2)].most) then
       local left = call('PTTL', key)
-      lives = left < 0 and 31622400000 or left
+      -- The server rounds down.
+      lives = left < 0 and 31622400000 or left + 1
       if amending then lives = math.min(lives, amending.ms) end
       if gone <= at and (no_space or write) then
         bar(key, now + 1)
       elseif gone < now + lives * 1000 then
         gone = now + lives * 1000
-        ms = (gone - gone % 1000) / 1000
+        ms = math.max(ms, (gone - gone % 1000) / 1000)
         if left > 0 and not amending then expires = gone end
       end
     end
@@ -197,18 +198,17 @@ for i = count, 1, -1 do
         -- It expires when it did.
       elseif lives then
         call('PEXPIREAT', key, string.format('%d', ms))
-      elseif redis.REDIS_VERSION_NUM then
-        -- Not earlier than it did, because units may have come back.
-        call('PEXPIREAT', key, string.format('%d', ms), 'GT')
-      elseif now + call('PTTL', key) * 1000 < gone then
-        -- Redis 6 has no `GT`.
-        call('PEXPIREAT', key, string.format('%d', ms))
+      else
+        expire_later(key, ms)
       end
     elseif gone <= at then
       call('DEL', key)
     elseif gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
       if given or gone > 9007199254740991 then
         call('SET', key, head .. value)
+      elseif v and not amending and (gone == expires or not lives) then
+        call('SET', key, head .. value, 'KEEPTTL')
+        if gone ~= expires then expire_later(key, ms) end
       else
         call('SET', key, head .. value, 'PXAT', string.format('%d', ms))
       end

@@ -30,12 +30,19 @@ local function save(key, v, head, value, its, at, gone, expires, parts, newer)
     else
       call('SETRANGE', key, '33', value)
     end
-    if not given and gone ~= expires then expire(key, gone) end
+    local ms = gone + 999
+    if not given and gone ~= expires then expire_later(key, (ms - ms % 1000) / 1000) end
   elseif given or gone > 9007199254740991 then
     call('SET', key, head .. value)
   else
     local ms = gone + 999
-    call('SET', key, head .. value, 'PXAT', format('%d', (ms - ms % 1000) / 1000))
+    ms = (ms - ms % 1000) / 1000
+    if v then
+      call('SET', key, head .. value, 'KEEPTTL')
+      expire_later(key, ms)
+    else
+      call('SET', key, head .. value, 'PXAT', format('%d', ms))
+    end
   end
 end
 

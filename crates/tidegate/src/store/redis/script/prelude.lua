@@ -79,6 +79,17 @@ if not given then
   now = time[1] * 1000000 + time[2]
 end
 
+-- Moves the expiry of a stored key to a time in milliseconds, but never to an earlier time: units may have come back, and a
+-- node that knows of them would take a key that is gone for lost.
+local function expire_later(key, ms)
+  if redis.REDIS_VERSION_NUM then
+    call('PEXPIREAT', key, string.format('%d', ms), 'GT')
+  elseif now / 1000 + call('PTTL', key) < ms then
+    -- Redis 6 has no `GT`.
+    call('PEXPIREAT', key, string.format('%d', ms))
+  end
+end
+
 -- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`.
 local is_later
 if algorithms then
