@@ -169,7 +169,6 @@ fn completions_and_pages_name_every_command() {
     assert!(pages.read_dir().unwrap().all(|page| page.unwrap().path().is_file()));
 }
 
-#[cfg(unix)]
 #[test]
 fn the_manual_is_not_written_through_a_link() {
     let folder = TempDir::new().unwrap();

@@ -43,8 +43,9 @@ async fn counted(server: &Server, listener: &str) -> [u64; 5] {
     [of("allowed"), of("refused"), of("never"), of("error"), value(&text, &timed).unwrap()]
 }
 
+/// Over HTTP in each of its ways, over RESP except for pings, and over gRPC.
 #[tokio::test]
-async fn each_way_over_http_counts_once() {
+async fn each_request_counts_once_at_its_listener() {
     let server = Server::with_rules(RULES);
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
     for client in [server.client(), Client::http2(server.http)] {
@@ -55,13 +56,30 @@ async fn each_way_over_http_counts_once() {
     assert_eq!(client.post("/v1/peek", &ask).await.status, 429);
     assert_eq!(client.check("{}").await.status, 400);
     let never = json!({"descriptor": {"user": "bob"}, "cost": 3}).to_string();
-    let batch = format!("[{ask},{never}]");
-    assert_eq!(client.check(&batch).await.status, 200);
+    assert_eq!(client.check(&format!("[{ask},{never}]")).await.status, 200);
     assert_eq!(counted(&server, "http").await, [2, 2, 1, 1, 4]);
     let nobody = json!({"descriptor": {"User": "ada"}}).to_string();
     assert_eq!(client.check(&nobody).await.status, 200);
     let unlimited = r#"tidegate_requests_total{listener="http",outcome="unlimited"}"#;
     assert_eq!(value(&metrics(&server).await, unlimited), Some(1));
+
+    let sent = "PING\r\nTG.CHECK default user eve\r\nTG.CHECK default user eve\r\n\
+                TG.CHECK default user eve\r\nTG.PEEK default user eve\r\nTG.CHECK default user\r\n\
+                CL.THROTTLE ada 0 1 86400 1\r\nCL.THROTTLE ada 0 1 86400 1\r\nQUIT\r\n";
+    raw::exchange(server.resp, sent).await;
+    assert_eq!(counted(&server, "resp").await, [3, 2, 0, 1, 5]);
+    let accepted = r#"tidegate_connections_accepted_total{listener="resp"}"#;
+    assert_eq!(value(&metrics(&server).await, accepted), Some(1));
+
+    let mut grpc = grpc::client(&server).await;
+    for _ in 0..3 {
+        let asked = request(vec![descriptor(&[("user", "gus")])]);
+        let asked = RateLimitRequest { domain: "default".to_owned(), ..asked };
+        grpc.should_rate_limit(asked).await.unwrap();
+    }
+    let refused = grpc.should_rate_limit(request(Vec::new())).await.unwrap().into_inner();
+    assert_eq!(refused.overall_code(), Code::OverLimit, "it is not understood");
+    assert_eq!(counted(&server, "grpc").await, [2, 1, 0, 1, 3]);
 }
 
 /// A check, a reply and a count; a rule without `near` has none of them.
@@ -111,47 +129,6 @@ async fn rules_count_their_decisions_and_keys() {
     let bytes = r#"tidegate_rule_memory_bytes{domain="default",rule="per-user"}"#;
     assert!(value(&text, bytes).unwrap() > 0);
     assert!(!text.contains("ada"), "a caller is no label: {text}");
-}
-
-#[tokio::test]
-async fn commands_count_each_and_pings_do_not() {
-    let server = Server::with_rules(RULES);
-    let sent = "PING\r\nTG.CHECK default user ada\r\nTG.CHECK default user ada\r\n\
-                TG.CHECK default user ada\r\nTG.PEEK default user ada\r\nTG.CHECK default user\r\n\
-                CL.THROTTLE ada 0 1 86400 1\r\nCL.THROTTLE ada 0 1 86400 1\r\nQUIT\r\n";
-    let replies = raw::exchange(server.resp, sent).await;
-    assert!(!replies.is_empty());
-    assert_eq!(counted(&server, "resp").await, [3, 2, 0, 1, 5]);
-    let text = metrics(&server).await;
-    let accepted = r#"tidegate_connections_accepted_total{listener="resp"}"#;
-    assert_eq!(value(&text, accepted), Some(1));
-}
-
-#[tokio::test]
-async fn who_may_not_read_the_rules_may_not_read_the_metrics() {
-    let token = crate::process::config("sesame");
-    let file = token.path();
-    let server = Server::with_rules_and(RULES, &["--token-file", file]);
-    let admin = server.operator();
-    admin.get("/metrics").await.problem(401);
-    let allowed = admin.get_with("/metrics", &[("authorization", "Bearer sesame")]).await;
-    assert_eq!(allowed.status, 200);
-    let public = server.client();
-    public.get_with("/metrics", &[("authorization", "Bearer sesame")]).await.problem(404);
-}
-
-#[tokio::test]
-async fn calls_of_a_proxy_count_each() {
-    let server = Server::with_rules(RULES);
-    let mut client = grpc::client(&server).await;
-    for _ in 0..3 {
-        let asked = request(vec![descriptor(&[("user", "ada")])]);
-        let asked = RateLimitRequest { domain: "default".to_owned(), ..asked };
-        client.should_rate_limit(asked).await.unwrap();
-    }
-    let refused = client.should_rate_limit(request(Vec::new())).await.unwrap().into_inner();
-    assert_eq!(refused.overall_code(), Code::OverLimit, "it is not understood");
-    assert_eq!(counted(&server, "grpc").await, [2, 1, 0, 1, 3]);
 }
 
 #[tokio::test]

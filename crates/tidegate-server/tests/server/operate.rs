@@ -1,5 +1,4 @@
 //! The steps of the tutorial "An operator's hour", in their order, with the rules of its page.
-#![cfg(unix)]
 
 use std::path::Path;
 

@@ -320,22 +320,17 @@ fn a_socket_that_has_no_listener_is_refused() {
     }
 }
 
+/// A stranger who may write to the folder let the server wait for a pipe, or create any file that its user may create.
 #[test]
-fn a_pipe_in_the_place_of_the_lock_is_refused_and_not_waited_for() {
-    let place = Place::new();
-    let lock = format!("{}.lock", place.file().display());
-    assert!(Command::new("mkfifo").arg(&lock).status().unwrap().success());
-    let said = place.refused();
-    assert!(said.contains("limiters.lock is not a file"), "{said}");
-}
-
-/// A stranger who may write to the folder let the server create any file that its user may create.
-#[test]
-fn a_link_in_the_place_of_the_lock_creates_nothing_elsewhere() {
-    let place = Place::new();
-    let elsewhere = place.file().with_file_name("elsewhere");
-    let lock = format!("{}.lock", place.file().display());
-    std::os::unix::fs::symlink(&elsewhere, &lock).unwrap();
-    let said = place.refused();
-    assert!(said.contains("limiters.lock is not a file") && !elsewhere.exists(), "{said}");
+fn a_pipe_or_a_link_in_the_place_of_the_lock_is_refused_and_not_followed() {
+    let (pipe, link) = (Place::new(), Place::new());
+    let lock = |place: &Place| format!("{}.lock", place.file().display());
+    assert!(Command::new("mkfifo").arg(lock(&pipe)).status().unwrap().success());
+    let elsewhere = link.file().with_file_name("elsewhere");
+    std::os::unix::fs::symlink(&elsewhere, lock(&link)).unwrap();
+    for place in [pipe, link] {
+        let said = place.refused();
+        assert!(said.contains("limiters.lock is not a file"), "{said}");
+    }
+    assert!(!elsewhere.exists());
 }

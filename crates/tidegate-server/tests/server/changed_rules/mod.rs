@@ -1,5 +1,4 @@
 //! The configuration is read again while the server decides: all of it or nothing.
-#![cfg(unix)]
 
 mod put;
 mod under_load;
@@ -10,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
+use crate::client::Client;
 use crate::process::{Server, run};
 
 const BODY: &str = r#"{"descriptor": {"user": "ada"}, "cost": 0}"#;
@@ -30,6 +30,14 @@ pub(crate) fn folder(toml: &str) -> (TempDir, PathBuf) {
     (folder, file)
 }
 
+/// A server of these rules: its folder, its file, itself and its operator.
+fn served(toml: &str, more: &[&str]) -> (TempDir, PathBuf, Server, Client) {
+    let (folder, file) = folder(toml);
+    let server = serve(&file, more);
+    let operator = server.operator();
+    (folder, file, server, operator)
+}
+
 pub(crate) fn serve(file: &Path, more: &[&str]) -> Server {
     Server::with_arguments(&[&["--config", file.to_str().unwrap()], more].concat())
 }
@@ -41,9 +49,7 @@ pub(crate) async fn remaining(server: &Server) -> u64 {
 
 #[tokio::test]
 async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
-    let (_folder, file) = folder(&rules(100));
-    let mut server = serve(&file, &["--no-watch"]);
-    let admin = server.operator();
+    let (_folder, file, mut server, admin) = served(&rules(100), &["--no-watch"]);
     let etag = |answer: crate::client::Answer| answer.header("etag").unwrap().to_owned();
     let first = etag(admin.get("/v1/rules").await);
     let used = server.client().check(&BODY.replace(": 0", ": 30")).await;
@@ -68,8 +74,7 @@ async fn sighup_puts_the_file_in_force_and_what_was_used_stays_used() {
 
 #[tokio::test]
 async fn a_mistake_leaves_the_rules_in_force_and_is_logged_with_its_place() {
-    let (_folder, file) = folder(&rules(100));
-    let mut server = serve(&file, &["--no-watch"]);
+    let (_folder, file, mut server, _admin) = served(&rules(100), &["--no-watch"]);
     fs::write(&file, rules(7).replace("rate", "rite")).unwrap();
     server.reload("the configuration before stays");
     let place = server.logs("rules.toml:5:1: ");
@@ -150,8 +155,7 @@ async fn reloads_leave_no_memory_behind() {
         };
         (0..RULES).map(rule).collect()
     };
-    let (_folder, file) = folder(&toml(0));
-    let mut server = serve(&file, &["--no-watch"]);
+    let (_folder, file, mut server, _admin) = served(&toml(0), &["--no-watch"]);
     let client = server.client();
     let mut used = Vec::new();
     for number in 1..=SETTLED + reloads {
@@ -171,8 +175,7 @@ async fn reloads_leave_no_memory_behind() {
 
 #[tokio::test]
 async fn what_needs_a_restart_is_named_and_everything_else_is_in_force() {
-    let (_folder, file) = folder(&rules(1));
-    let mut server = serve(&file, &["--no-watch"]);
+    let (_folder, file, mut server, _admin) = served(&rules(1), &["--no-watch"]);
     let more = "[server]\ndrain = \"9s\"\nlog_level = \"debug\"\n\
                 [store]\nurl = \"redis://127.0.0.1:1\"\n";
     for limit in [2, 3] {
@@ -234,9 +237,7 @@ fn a_difference_is_said_with_the_exit_codes_of_diff() {
 
 #[tokio::test]
 async fn attempts_are_counted_and_a_stale_configuration_is_marked() {
-    let (_folder, file) = folder(&rules(1));
-    let mut server = serve(&file, &["--no-watch"]);
-    let client = server.operator();
+    let (_folder, file, mut server, client) = served(&rules(1), &["--no-watch"]);
     let values = async || {
         let text = client.get("/metrics").await.text;
         let value = |series: &str| -> Option<u64> {

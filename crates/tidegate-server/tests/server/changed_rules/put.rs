@@ -1,5 +1,4 @@
 //! Another configuration over the admin listener: in force and in the file, or neither.
-#![cfg(unix)]
 
 use std::fs::{self, Permissions};
 use std::net::Ipv4Addr;
@@ -10,7 +9,7 @@ use std::process::Command;
 
 use hyper::Method;
 
-use super::{folder, remaining, rules, serve};
+use super::{folder, remaining, rules, serve, served};
 use crate::client::Client;
 use crate::process::{BINARY, Server};
 
@@ -25,9 +24,7 @@ fn text(file: &Path) -> String {
 
 #[tokio::test]
 async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
-    let (_folder, file) = folder(&rules(100));
-    let mut server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, file, mut server, admin) = served(&rules(100), &[]);
     let first = etag(&admin).await;
     let put = admin.put_rules("", &first, &rules(50)).await;
     assert_eq!(put.status, 200, "{}", put.text);
@@ -55,9 +52,7 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
 /// A signal reads the file of before or of after, and never puts the one of before in force again.
 #[tokio::test]
 async fn signals_beside_puts_leave_in_force_what_was_put_and_is_in_the_file() {
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, file, server, admin) = served(&rules(100), &[]);
     for limit in (1..=20).map(|round| 100 + round) {
         server.signal("HUP");
         let text_of = rules(limit);
@@ -73,9 +68,7 @@ async fn signals_beside_puts_leave_in_force_what_was_put_and_is_in_the_file() {
 
 #[tokio::test]
 async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, file, server, admin) = served(&rules(100), &[]);
     let tag = etag(&admin).await;
     let dry = admin.put_rules("?dry_run=1", "", &rules(50)).await;
     let text_of = dry.json()["text"].as_str().unwrap().to_owned();
@@ -92,9 +85,8 @@ async fn a_dry_run_answers_what_would_change_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
-    let (_folder, file) = folder(&format!("revision = 11\n{}", rules(100)));
-    let mut server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, _file, mut server, admin) =
+        served(&format!("revision = 11\n{}", rules(100)), &[]);
     let before = format!("revision = 10\n{}", rules(100));
     for query in ["?dry_run=1", ""] {
         let put = admin.put_rules(query, "*", &before).await;
@@ -109,9 +101,7 @@ async fn a_revision_that_falls_is_a_warning_of_the_answer_and_of_the_log() {
 
 #[tokio::test]
 async fn a_body_that_lost_its_ends_of_lines_is_told_from_others() {
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, _file, _server, admin) = served(&rules(100), &[]);
     let detail = admin.put_rules("", "*", &rules(50).replace('\n', "")).await.problem(400);
     assert!(detail.contains("--data-binary @FILE"), "{detail}");
     let detail = admin.put_rules("", "*", &rules(50).replace("rate", "rite")).await.problem(400);
@@ -120,9 +110,7 @@ async fn a_body_that_lost_its_ends_of_lines_is_told_from_others() {
 
 #[tokio::test]
 async fn every_mistake_of_a_body_is_listed_with_its_place() {
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &[]);
-    let admin = server.operator();
+    let (_folder, _file, _server, admin) = served(&rules(100), &[]);
     let wrong = format!("{}[server]\nhttp = \"nowhere\"\n", rules(1).replace("rate", "rite"));
     for query in ["", "?dry_run=1"] {
         let refused = admin.put_rules(query, &etag(&admin).await, &wrong).await;
@@ -147,9 +135,7 @@ async fn every_mistake_of_a_body_is_listed_with_its_place() {
 #[tokio::test]
 async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
     const RULES: usize = 10_000;
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &["--no-watch"]);
-    let admin = server.operator();
+    let (_folder, _file, server, admin) = served(&rules(100), &["--no-watch"]);
     let toml = |limit: u64| -> String {
         let rule = |number: usize| {
             format!(
@@ -175,9 +161,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
 
 #[tokio::test]
 async fn a_file_that_was_changed_or_can_not_be_written_is_a_conflict() {
-    let (folder, file) = folder(&rules(100));
-    let mut server = serve(&file, &["--no-watch"]);
-    let admin = server.operator();
+    let (folder, file, mut server, admin) = served(&rules(100), &["--no-watch"]);
     let conflict = async |expected: &str| {
         let refused = admin.put_rules("", "*", &rules(50)).await;
         assert!(refused.problem(409).contains(expected), "{}", refused.text);
@@ -301,9 +285,7 @@ fn own_address() -> Option<Ipv4Addr> {
 #[tokio::test]
 async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is() {
     const RULES: usize = 45_000;
-    let (_folder, file) = folder(&rules(100));
-    let server = serve(&file, &["--no-watch"]);
-    let admin = server.operator();
+    let (_folder, _file, server, admin) = served(&rules(100), &["--no-watch"]);
     let toml = |limit: u64| -> String {
         let head = "key=[\"u\"]\nalgorithm=\"token_bucket\"";
         let rule = |number| {

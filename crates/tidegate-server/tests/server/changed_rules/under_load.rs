@@ -1,6 +1,5 @@
 //! The limit changes every 100 ms while clients of every protocol ask: no request fails, no unit is admitted beyond the
 //! limit in force, and metrics and statistics have each answer once.
-#![cfg(unix)]
 
 use std::collections::HashMap;
 use std::fs;
