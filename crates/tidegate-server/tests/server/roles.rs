@@ -216,13 +216,9 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
 }
 
 #[test]
-fn beyond_loopback_operators_are_asked_for_a_token_or_the_server_does_not_start() {
+fn beyond_loopback_operators_are_asked_for_a_token() {
     let files = Certificates::new();
     let token = files.with("token", &"a".repeat(32));
-    let said = not_started(&["--admin", "0.0.0.0:0"]);
-    assert!(said.contains("--admin 0.0.0.0:") && said.contains("--admin-token-file"), "{said}");
-    let said = not_started(&["--admin", "0.0.0.0:0", "--admin-readers", "ann"]);
-    assert!(said.contains("expected --tls-client-ca"), "{said}");
     for flag in ["--token-file", "--admin-token-file", "--admin-read-token-file"] {
         let more = ["--admin", "0.0.0.0:0", flag, &*token];
         drop(Server::with_arguments(&more));
@@ -289,15 +285,10 @@ fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_re
 }
 
 #[test]
-fn a_name_of_two_roles_and_a_server_that_nobody_changes_are_reported() {
+fn a_server_that_nobody_changes_is_reported() {
     let files = Certificates::new();
     let ca = files.path("ca.pem");
     let tls = [&files.tls("server")[..], &["--tls-client-ca", &ca]].concat();
-    let both = [&tls[..], &["--admin-changers", "ann", "--admin-readers", "bob,ann"]].concat();
-    let said = not_started(&both);
-    assert!(said.contains("both name \"ann\""), "{said}");
-    let said = not_started(&["--admin-changers", "ann"]);
-    assert!(said.contains("expected --tls-client-ca"), "{said}");
     let line = Server::with_arguments(&tls).logs("no operator may change anything");
     assert!(line.contains("--admin-changers"), "{line}");
 }

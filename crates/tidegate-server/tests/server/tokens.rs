@@ -4,7 +4,7 @@ use std::process::Command;
 
 use crate::certificates::Certificates;
 use crate::client::{Answer, Client};
-use crate::process::{Server, not_started_in};
+use crate::process::{Server, not_started, not_started_in};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -49,31 +49,46 @@ async fn operators_may_have_a_token_of_their_own() {
 }
 
 #[test]
-fn tokens_that_can_not_be_used_are_reported_without_showing_them() {
+fn access_that_can_not_be_is_reported_at_the_start_without_a_token() {
+    const ANY: &str = "0.0.0.0:0";
+    const TOKEN: &str = "TIDEGATE_TOKEN";
     let files = Certificates::new();
     let none = files.with("none", "\n \n");
     let spaced = files.with("spaced", "fine\nsecret phrase\n");
     let missing = files.path("missing");
-    for (arguments, token, expected) in [
+    let of_clients = files.with("tokens", "phrase verbs=refunds");
+    let of_operators = files.with("operators", "phrase verbs=refund");
+    let ca = files.path("ca.pem");
+    let roles = ["--tls-client-ca", &ca, "--admin-changers", "ann", "--admin-readers", "bob,ann"];
+    let roles = [&files.tls("server")[..], &roles].concat();
+    for (arguments, expected) in [
+        (&["--token-file", &*none][..], "(--token-file): there is no token: expected one a line"),
+        (&["--admin-token-file", &spaced], "(--admin-token-file): line 2 is no token"),
+        (&["--token-file", &missing], "cannot read "),
         (
-            vec!["--token-file", &none],
-            None,
-            "(--token-file): there is no token: expected one a line",
+            &["--token-file", &of_clients],
+            "line 1: `verbs`: \"refunds\" is no verb: expected one of check",
         ),
-        (vec!["--admin-token-file", &spaced], None, "(--admin-token-file): line 2 is no token"),
-        (vec!["--token-file", &missing], None, "cannot read "),
-        (vec!["--token-file", &spaced], Some("a"), "by --token-file and by TIDEGATE_TOKEN"),
-        (vec![], Some(""), "TIDEGATE_TOKEN: there is no token"),
+        (&["--admin-token-file", &of_operators], "(--admin-token-file): line 1 is no token"),
+        (&["--certificate-verbs", "client"], "expected the name of a certificate and a verb"),
+        (&["--certificate-verbs", "client=undo"], "\"undo\" is no verb: expected one of check"),
+        (&["--certificate-verbs", "client=settle"], "expected --tls-client-ca"),
+        (&["--public-verbs", "check,refunds"], "exists: 'refund'"),
+        (&["--http", ANY, "--public-verbs", "check,refund"], "expected --token-file"),
+        (&["--admin", ANY], "expected --admin-token-file"),
+        (&["--admin", ANY, "--admin-readers", "ann"], "expected --tls-client-ca"),
+        (&["--admin-changers", "ann"], "expected --tls-client-ca"),
+        (&roles, "both name \"ann\""),
     ] {
-        let variables: Vec<_> = token.into_iter().map(|token| ("TIDEGATE_TOKEN", token)).collect();
-        let said = not_started_in(&variables, &arguments);
-        assert!(said.starts_with("tidegate: ") && said.contains(expected), "{said}");
-        assert!(!said.contains("phrase"), "{said}");
+        let said = not_started(arguments);
+        assert!(said.contains(expected) && !said.contains("phrase"), "{arguments:?}: {said}");
     }
-}
-
-#[test]
-fn a_variable_that_is_set_to_nothing_is_named() {
-    let said = not_started_in(&[("TIDEGATE_TLS_CERT", "")], &[]);
-    assert!(said.contains("unset TIDEGATE_TLS_CERT"), "{said}");
+    for (name, value, arguments, expected) in [
+        (TOKEN, "a", &["--token-file", &*spaced][..], "by --token-file and by TIDEGATE_TOKEN"),
+        (TOKEN, "", &[], "TIDEGATE_TOKEN: there is no token"),
+        ("TIDEGATE_TLS_CERT", "", &[], "unset TIDEGATE_TLS_CERT"),
+    ] {
+        let said = not_started_in(&[(name, value)], arguments);
+        assert!(said.contains(expected), "{said}");
+    }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::certificates::Certificates;
 use crate::grpc::{giving_back, request};
-use crate::process::{Server, not_started};
+use crate::process::Server;
 use crate::store::Store;
 
 const RULES: &str = r#"
@@ -127,15 +127,6 @@ async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
     assert_eq!(client.post("/v1/peek", slow).await.json()["remaining"], 10);
 }
 
-#[test]
-fn a_verb_that_there_is_not_and_one_that_strangers_could_use_are_refused_at_the_start() {
-    let said = not_started(&["--public-verbs", "check,refunds"]);
-    assert!(said.contains("refunds") && said.contains("refund"), "{said}");
-    let open = ["--http", "0.0.0.0:0", "--public-verbs", "check,refund"];
-    let said = not_started(&open);
-    assert!(said.contains("--public-verbs") && said.contains("expected --token-file"), "{said}");
-}
-
 #[tokio::test]
 async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
     let files = Certificates::new();
@@ -202,24 +193,4 @@ fn a_certificate_grants_the_verbs_of_its_name() {
     let reserve = |name: &str| files.curl(name, &url, &json);
     assert!(reserve("client").contains("\"reservation\":\""), "{}", reserve("client"));
     assert!(reserve("server").contains("verb-forbidden"), "{}", reserve("server"));
-}
-
-#[test]
-fn verbs_of_tokens_and_certificates_that_can_not_be_are_reported() {
-    let files = Certificates::new();
-    let tokens = files.with("tokens", "secret verbs=refunds");
-    let operators = files.with("operators", "secret verbs=refund");
-    for (arguments, expected) in [
-        (
-            ["--token-file", &tokens],
-            "line 1: `verbs`: \"refunds\" is no verb: expected one of check",
-        ),
-        (["--admin-token-file", &operators], "(--admin-token-file): line 1 is no token"),
-        (["--certificate-verbs", "client"], "expected the name of a certificate and a verb"),
-        (["--certificate-verbs", "client=undo"], "\"undo\" is no verb: expected one of check"),
-        (["--certificate-verbs", "client=settle"], "expected --tls-client-ca"),
-    ] {
-        let said = not_started(&arguments);
-        assert!(said.contains(expected) && !said.contains("secret"), "{said}");
-    }
 }
