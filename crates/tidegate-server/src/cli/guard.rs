@@ -7,7 +7,7 @@
 mod tokens;
 
 pub(super) use tokens::{
-    CLIENT_TOKEN, OPERATOR_TOKEN, SECRETS, TOKENS, TokenFile, of_variable, read_again,
+    CLIENT_TOKEN, OPERATOR_TOKEN, SECRETS, TOKENS, TokenFile, of_variable, read_again, read_tokens,
 };
 
 use std::env;

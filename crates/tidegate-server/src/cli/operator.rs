@@ -29,10 +29,10 @@ use hyper::body::Incoming;
 use hyper::header::HeaderValue;
 use hyper::{Method, StatusCode};
 use serde_json::Value;
-use tidegate::{printable, read_secret_file};
+use tidegate::printable;
 use tokio::runtime::Builder;
 
-use super::guard::{OPERATOR_TOKEN, file, of_variable};
+use super::guard::{OPERATOR_TOKEN, file, of_variable, read_tokens};
 use crate::failure::Failure;
 use crate::stdout;
 use events::EventStream;
@@ -233,12 +233,7 @@ fn token(file: Option<&Path>, variable: &str) -> Result<Option<HeaderValue>, Fai
         // The flag is nearer than the environment.
         (Some(file), _) => {
             let from = format!("{} (--token-file)", file.display());
-            let why = match read_secret_file(file).map(String::from_utf8) {
-                Ok(Ok(text)) => return bearer(&text, &from).map(Some),
-                Ok(Err(_)) => "it is not UTF-8".to_owned(),
-                Err(error) => error.to_string(),
-            };
-            Err(Failure::usage(format!("cannot read {from}: {why}")))
+            bearer(&read_tokens(file, "--token-file")?, &from).map(Some)
         }
     }
 }

@@ -151,7 +151,7 @@ impl TokenKind {
         let flag = self.flag;
         // Before the text is read, so that tokens which another user may have written are never taken.
         private_file::check(file, flag).map_err(Failure::usage)?;
-        self.tokens(&read(file, flag)?, &format!("{} ({flag})", file.display()))
+        self.tokens(&read_tokens(file, flag)?, &format!("{} ({flag})", file.display()))
     }
 
     /// The tokens of a text; short ones are a warning.
@@ -177,7 +177,8 @@ pub(in crate::cli) fn of_variable(variable: &str) -> Result<Option<String>, Fail
     }
 }
 
-fn read(file: &Path, flag: &str) -> Result<String, Failure> {
+/// The text of a file of tokens.
+pub(in crate::cli) fn read_tokens(file: &Path, flag: &str) -> Result<String, Failure> {
     let why = match read_secret_file(file).map(String::from_utf8) {
         Ok(Ok(text)) => return Ok(text),
         Ok(Err(_)) => "it is not UTF-8: expected tokens".to_owned(),
