@@ -1,7 +1,5 @@
 //! Bans over a store: counted in each process, and applied before the store is asked.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use crate::server::{Server, check, gate_of, gate_over, lose, rule, settings, setup};
 use std::time::Duration;
@@ -86,23 +84,6 @@ async fn a_ban_holds_while_the_store_is_away_and_none_begins() {
         assert!(other.is_degraded() && !is_banned(&other), "{on_store_error:?}");
         assert_eq!(other.is_allowed(), on_store_error == OnStoreError::Open);
     }
-}
-
-#[tokio::test]
-async fn a_ban_needs_a_rule_and_observers_learn_of_the_denied() {
-    let server = Server::start(&[]);
-    let reported = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&reported);
-    let observed = move |_: &Request<'_>, answer: &Answer<'_>| {
-        count.fetch_add(usize::from(is_banned(answer)), Relaxed);
-    };
-    let setup = banned(1, vec![log(1)]).observer(Arc::new(observed));
-    let (gate, _) = gate_of(settings(&server.url()), setup).await;
-    for _ in 0..4 {
-        _ = check(&gate, "ada", 1).await;
-    }
-    assert_eq!(reported.load(Relaxed), 2);
-    assert!(banned(1, vec![log(1)]).ban("default", "none", ban(1)).is_err());
 }
 
 #[tokio::test]

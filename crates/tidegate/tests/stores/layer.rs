@@ -6,10 +6,9 @@ use std::time::Duration;
 use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use tidegate::tower::{InFlight, Pacing, RateLimitLayer, Reason, Refusal};
+use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal};
 use tidegate::{
-    AlgorithmKind, Concurrency, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec,
-    Statistics,
+    AlgorithmKind, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec,
 };
 use tower::{Layer, ServiceExt, service_fn};
 
@@ -181,33 +180,4 @@ async fn what_is_held_back_after_all_is_given_back() {
     // The second's slot would take as long again.
     tokio::time::sleep(Duration::from_millis(520)).await;
     assert_eq!(left(&gate).await, most);
-}
-
-#[tokio::test]
-async fn places_in_flight_statistics_and_pacing_are_as_over_a_gate_in_memory() {
-    let server = Server::start(&[]);
-    let gate = gate(&server, rule(3)).await;
-    let places = Concurrency::new(1);
-    let statistics = Arc::new(Statistics::new());
-    let layer = RateLimitLayer::new(Arc::clone(&gate))
-        .in_flight(InFlight::of(places.clone()))
-        .statistics(Arc::clone(&statistics));
-    let taken = places.try_acquire(1).unwrap();
-    assert_eq!(get(&layer, "/").await.status(), StatusCode::TOO_MANY_REQUESTS);
-    drop(taken);
-    assert_eq!(left(&gate).await, 3, "nothing is charged for want of a place");
-    for expected in [200, 500, 200, 429] {
-        let path = if expected == 500 { "/500" } else { "/" };
-        assert_eq!(get(&layer, path).await.status(), expected);
-    }
-    let seen = statistics.minute();
-    assert_eq!((seen.pass, seen.block, seen.exception), (3, 2, 1));
-
-    gate.reset(&tidegate::Request::new("default", &[Descriptor::new(&[])])).await.unwrap();
-    let pacing = Pacing::new().most_wait(Duration::from_secs(1));
-    let outgoing = RateLimitLayer::outgoing(Arc::clone(&gate), pacing);
-    assert_eq!(get(&outgoing, "/alone").await.status(), StatusCode::TOO_MANY_REQUESTS);
-    let held = get(&outgoing, "/").await;
-    assert_eq!(held.extensions().get::<Refusal>().unwrap().reason(), Reason::Held);
-    assert_eq!(left(&gate).await, 2, "a request that is not sent is not charged");
 }

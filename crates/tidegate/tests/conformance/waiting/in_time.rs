@@ -11,9 +11,7 @@ use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 every_subject_in_memory! {
     TokenBucket =>
     nobody_is_woken_twice,
-    a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time,
     no_one_overtakes_not_even_a_request_that_would_not_have_waited,
-    a_refund_and_a_reset_wake_the_head,
     a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever,
     a_timer_that_rings_late_costs_nobody_what_is_there,
     a_future_that_was_never_polled_never_arrived,
@@ -61,24 +59,6 @@ fn nobody_is_woken_twice(case: &Case<'_, dyn InMemory>) {
     assert!(tasks.iter().all(|task| task.polls == task.wakes() + 1));
 }
 
-fn a_wait_that_can_only_end_after_its_deadline_is_refused_at_once_with_its_time(
-    case: &Case<'_, dyn InMemory>,
-) {
-    let (limiter, clock) = empty(case, 10);
-    let hopeless = Task::begun(limiter.acquire(KEY, 4, us(3_999)), &clock);
-    assert_eq!(denied(&end(&hopeless)), Some(ms(4)));
-    let mut first = Task::begun(limiter.acquire(KEY, 4, ms(4)), &clock);
-    // The waiter is counted in.
-    let second = Task::begun(limiter.acquire(KEY, 2, us(5_999)), &clock);
-    assert_eq!(denied(&end(&second)), Some(ms(6)));
-    assert_eq!(end(&second).remaining, 0);
-    let third = Task::begun(limiter.acquire(KEY, 2, ms(6)), &clock);
-    assert!(!third.is_over());
-    drop(third);
-    run(std::slice::from_mut(&mut first), &clock);
-    assert!(end(&first).is_allowed());
-}
-
 fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let limiter = case.by(&clock, bucket(10));
@@ -98,22 +78,6 @@ fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_
     assert!(end(&waiter).is_allowed());
     clock.advance(ms(1));
     assert!(limiter.admits(KEY, 1));
-}
-
-fn a_refund_and_a_reset_wake_the_head(case: &Case<'_, dyn InMemory>) {
-    let (limiter, clock) = empty(case, 10);
-    let mut tasks: Vec<_> = [4, 4]
-        .map(|cost| Task::begun(limiter.acquire(KEY, cost, ms(100)), &clock))
-        .into_iter()
-        .collect();
-    let _ = limiter.refund(KEY, 5);
-    assert_eq!([tasks[0].wakes(), tasks[1].wakes()], [1, 0]);
-    settle(&mut tasks, &clock);
-    assert!(tasks[0].is_over() && !tasks[1].is_over());
-    limiter.reset(KEY);
-    settle(&mut tasks, &clock);
-    assert!(end(&tasks[1]).is_allowed());
-    assert_eq!(clock.sleepers(), 0);
 }
 
 /// A future that is not polled cannot leave by itself; it blocks others until a second after its deadline.
