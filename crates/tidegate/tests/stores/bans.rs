@@ -1,6 +1,5 @@
 //! Bans over a store: counted in each process, and applied before the store is asked.
 
-
 use crate::server::{Server, check, gate_of, gate_over, lose, rule, settings, setup};
 use std::time::Duration;
 use tidegate::{

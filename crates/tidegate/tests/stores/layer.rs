@@ -7,9 +7,7 @@ use axum::body::Body;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal};
-use tidegate::{
-    AlgorithmKind, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec,
-};
+use tidegate::{AlgorithmKind, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::server::{Server, gate_over, lose};

@@ -136,31 +136,6 @@ async fn refused_with_its_wait(algorithm: AlgorithmKind, cost: u64) {
     there.iter().for_each(JoinHandle::abort);
 }
 
-#[tokio::test]
-async fn several_rules_are_waited_for_one_after_another() {
-    let server = Server::start(&[]);
-    let all = RuleSpec::new("all", Spec::new(AlgorithmKind::TokenBucket, 2, DAY));
-    let rules = vec![
-        all.on_excess(patient(9, 9)),
-        rule(AlgorithmKind::SlidingLog, 1).on_excess(patient(9, 9)),
-    ];
-    let gate = gate(&server, rules).await;
-    assert!(acquire(&gate, 1).await.0);
-    let own = Arc::clone(&gate);
-    let second = waiter(&gate, async move { acquire(&own, 1).await.0 }).await;
-    let descriptors = [Descriptor::new(&[("user", "ada")])];
-    gate.reset(&Request::new("default", &descriptors)).await.unwrap();
-    assert!(second.await.unwrap());
-    let remaining: Vec<_> = gate
-        .peek(&Request::new("default", &descriptors))
-        .await
-        .matched()
-        .iter()
-        .map(|matched| matched.decision().remaining)
-        .collect();
-    assert_eq!(remaining, [1, 0]);
-}
-
 /// Polls a future `times` times and drops it right after the last poll; returns its output if it ended.
 async fn polled<T>(times: usize, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut polls) = (pin!(future), 0);

@@ -179,22 +179,37 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
     assert!(values.degraded > 0);
 }
 
-/// Causes a fault of the network, not of the server.
-async fn on_the_way(message: &str, fault: impl AsyncFnOnce(&Proxy)) -> OwnValues {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
-    none_over(&proxy.url(), message, async || fault(&proxy).await).await
+/// Cuts connections or loses replies, five times a second.
+async fn again_and_again(proxy: &Proxy, way: Way) {
+    let ends = Instant::now() + lasting();
+    while Instant::now() < ends {
+        proxy.turn(way);
+        sleep(Duration::from_millis(20)).await;
+        proxy.turn(Way::Open);
+        sleep(Duration::from_millis(180)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_come_too_late_take_and_admit_nobody() {
-    let values = on_the_way("answers 50 ms late", async |proxy| {
-        proxy.turn(Way::Slow(Duration::from_millis(50)));
-        sleep(lasting()).await;
-        proxy.turn(Way::Open);
-    })
-    .await;
-    assert!(values.degraded > 0);
+async fn answers_that_come_too_late_are_lost_or_cut_off_take_and_admit_nobody() {
+    for (fault, way) in [
+        ("answers 50 ms late", Way::Slow(Duration::from_millis(50))),
+        ("answers lost after the commit", Way::Lossy),
+        ("connections cut, five times a second", Way::Cut),
+    ] {
+        let server = Server::start(&[]);
+        let proxy = Proxy::before(server.port).await;
+        let values = none_over(&proxy.url(), fault, async || {
+            if matches!(way, Way::Cut) {
+                return again_and_again(&proxy, way).await;
+            }
+            proxy.turn(way);
+            sleep(lasting()).await;
+            proxy.turn(Way::Open);
+        })
+        .await;
+        assert!(values.degraded > 0, "{fault}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -219,48 +234,14 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn connections_that_are_cut_again_and_again_are_made_again() {
-    let values = on_the_way("connections cut, five times a second", async |proxy| {
-        let ends = Instant::now() + lasting();
-        while Instant::now() < ends {
-            proxy.turn(Way::Cut);
-            sleep(Duration::from_millis(20)).await;
-            proxy.turn(Way::Open);
-            sleep(Duration::from_millis(180)).await;
-        }
-    })
-    .await;
-    assert!(values.degraded > 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_that_are_lost_after_the_commit_admit_nobody() {
-    let values = on_the_way("answers lost after the commit", async |proxy| {
-        proxy.turn(Way::Lossy);
-        sleep(lasting()).await;
-        proxy.turn(Way::Open);
-    })
-    .await;
-    assert!(values.degraded > 0);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_is_lost_or_over() {
     let server = Server::start(&[]);
     let proxy = Proxy::before(server.port).await;
     let remembering = |rule: RuleSpec| rule.dedupe(Duration::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
     let answer = "answers lost, five times a second; asked again under an id";
-    let values = drive(&proxy.url(), rules, answer, true, async || {
-        let ends = Instant::now() + lasting();
-        while Instant::now() < ends {
-            proxy.turn(Way::Lossy);
-            sleep(Duration::from_millis(20)).await;
-            proxy.turn(Way::Open);
-            sleep(Duration::from_millis(180)).await;
-        }
-    })
-    .await;
+    let lossy = async || again_and_again(&proxy, Way::Lossy).await;
+    let values = drive(&proxy.url(), rules, answer, true, lossy).await;
     assert!(values.degraded > 0);
     assert_eq!((values.over, values.short), (0, 0), "{values:?}");
     assert!(values.whole + 1 >= values.keys, "all but the last were asked to the end: {values:?}");
