@@ -81,11 +81,17 @@ const fn half_of(cores: NonZeroUsize) -> usize {
 }
 
 fn drain(text: &str) -> Result<Duration, String> {
-    let drain = parse_duration(text).map_err(|error| error.to_string())?;
-    if DRAIN.contains(&drain) {
-        return Ok(drain);
-    }
-    Err("expected a time from \"100ms\" to \"10m\"".to_owned())
+    within(text, &DRAIN, "expected a time from \"100ms\" to \"10m\"")
+}
+
+/// Reads a length of time in a range.
+pub(super) fn within(
+    text: &str,
+    range: &RangeInclusive<Duration>,
+    expected: &str,
+) -> Result<Duration, String> {
+    let time = parse_duration(text).map_err(|error| error.to_string())?;
+    if range.contains(&time) { Ok(time) } else { Err(expected.to_owned()) }
 }
 
 pub(super) fn memory(text: &str) -> Result<usize, String> {

@@ -28,7 +28,7 @@ Examples:
 )]
 pub(crate) struct CompareArgs {
     /// The limit and the window, such as 200/60s, 100/s or 7/250ms
-    #[arg(long, value_parser = rate, required_unless_present = "explain_line")]
+    #[arg(long, value_parser = config::parse_rate, required_unless_present = "explain_line")]
     rate: Option<(u64, Duration)>,
     #[command(flatten)]
     trace: TraceFlags,
@@ -50,10 +50,6 @@ enum CompareFormat {
     Table,
     /// One JSON object
     Json,
-}
-
-fn rate(text: &str) -> Result<(u64, Duration), String> {
-    config::parse_rate(text).map_err(|error| error.to_string())
 }
 
 /// Decides the whole trace by every algorithm.

@@ -29,7 +29,7 @@ pub(crate) struct ScriptArgs {
     #[arg(value_parser = algorithm)]
     name: AlgorithmKind,
     /// The limit and the window of the argument, such as 200/60s
-    #[arg(long, value_parser = rate, default_value = "5/60s")]
+    #[arg(long, value_parser = config::parse_rate, default_value = "5/60s")]
     rate: (u64, Duration),
     /// The units that are asked for
     #[arg(long, default_value_t = 1)]
@@ -44,10 +44,6 @@ fn algorithm(name: &str) -> Result<AlgorithmKind, String> {
         let names: Vec<&str> = AlgorithmKind::ALL.iter().map(|one| one.name()).collect();
         format!("expected one of {}", names.join(", "))
     })
-}
-
-fn rate(text: &str) -> Result<(u64, Duration), String> {
-    config::parse_rate(text).map_err(|error| error.to_string())
 }
 
 /// Prints the script.

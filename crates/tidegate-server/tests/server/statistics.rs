@@ -257,6 +257,9 @@ async fn a_wrong_query_says_what_was_expected() {
         ("/v1/decisions?per_second=1001", "1 to 1000"),
         ("/v1/decisions?rule=nobody", "no rule in force is named \"nobody\""),
         ("/v1/stats?rule=nobody", "no rule in force is named \"nobody\""),
+        ("/v1/top?by=allowed", "expected `rule` with the name of a rule"),
+        ("/v1/top?n=0", "`n` from 1 to 1000"),
+        ("/v1/top?rule=nobody", "no rule in force is named \"nobody\""),
     ] {
         let why = admin.get(path).await.problem(400);
         assert!(why.contains(expected), "{why}");

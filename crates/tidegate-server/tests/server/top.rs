@@ -76,22 +76,3 @@ async fn redis_clients_are_counted_too() {
     let keys = top(&server, "").await;
     assert_eq!(keys[0]["key"], json!({"user": "eve", "path": "/c"}));
 }
-
-#[tokio::test]
-async fn a_wrong_query_an_unknown_rule_and_a_server_that_counts_none_are_reported() {
-    let server = Server::with_rules(RULES);
-    let admin = server.operator();
-    for (query, expected) in [
-        ("?by=allowed", "expected `rule` with the name of a rule"),
-        ("?n=0", "`n` from 1 to 1000"),
-        ("?rule=nobody", "no rule in force is named \"nobody\""),
-    ] {
-        let detail = admin.get(&format!("/v1/top{query}")).await.problem(400);
-        assert!(detail.contains(expected), "{detail}");
-    }
-    let public = server.client().get("/v1/top").await.problem(404);
-    assert!(public.contains("the admin listener"), "{public}");
-    let server = Server::with_arguments(&["--top-keys", "0"]);
-    let detail = server.operator().get("/v1/top").await.problem(404);
-    assert!(detail.contains("`top_keys` of `[server]` is 0"), "{detail}");
-}

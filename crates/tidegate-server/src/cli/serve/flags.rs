@@ -198,11 +198,7 @@ pub(crate) struct ServeArgs {
 const EVERY: RangeInclusive<Duration> = Duration::from_millis(100)..=Duration::from_secs(86_400);
 
 fn every(text: &str) -> Result<Duration, String> {
-    let every = parse_duration(text).map_err(|error| error.to_string())?;
-    if EVERY.contains(&every) {
-        return Ok(every);
-    }
-    Err("expected a time from \"100ms\" to \"1d\"".to_owned())
+    bounds::within(text, &EVERY, "expected a time from \"100ms\" to \"1d\"")
 }
 
 /// The shortest and the longest time for which requests are recorded.
