@@ -109,21 +109,13 @@ fn shards(node: &ListenerAddress, is_encrypted: bool, reply: &mut RespReply<'_>)
     reply.text("nodes");
     reply.array(1);
     reply.map(7);
-    reply.text("id");
-    reply.text(&id(node));
     // Of the two ports that a node may have, the port that this client can use.
-    reply.text(if is_encrypted { "tls-port" } else { "port" });
+    reply.texts(&["id", &id(node), if is_encrypted { "tls-port" } else { "port" }]);
     reply.integer(node.port);
-    for name in ["ip", "endpoint"] {
-        reply.text(name);
-        reply.text(&node.host);
-    }
-    reply.text("role");
-    reply.text("master");
-    reply.text("replication-offset");
+    reply.texts(&["ip", &node.host, "endpoint", &node.host]);
+    reply.texts(&["role", "master", "replication-offset"]);
     reply.integer(0);
-    reply.text("health");
-    reply.text("online");
+    reply.texts(&["health", "online"]);
 }
 
 #[cfg(test)]

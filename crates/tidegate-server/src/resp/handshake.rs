@@ -101,18 +101,10 @@ fn proto(word: &[u8]) -> Result<Proto, String> {
 /// Writes the server's description of itself.
 fn introduce(session: &Session, reply: &mut RespReply<'_>) {
     reply.map(7);
-    for (name, value) in [("server", "tidegate"), ("version", env!("CARGO_PKG_VERSION"))] {
-        reply.text(name);
-        reply.text(value);
-    }
-    reply.text("proto");
+    reply.texts(&["server", "tidegate", "version", env!("CARGO_PKG_VERSION"), "proto"]);
     reply.integer(session.proto.number());
     reply.field("id", Some(session.number));
-    for (name, value) in [("mode", "standalone"), ("role", "master")] {
-        reply.text(name);
-        reply.text(value);
-    }
-    reply.text("modules");
+    reply.texts(&["mode", "standalone", "role", "master", "modules"]);
     reply.array(0);
 }
 

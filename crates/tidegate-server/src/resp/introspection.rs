@@ -76,11 +76,7 @@ fn info_of(command: &Command, reply: &mut RespReply<'_>) {
     reply.array(10);
     reply.text(command.name);
     reply.integer(command.arity);
-    let flags: &[&'static str] = if command.is_open { &["fast", "no_auth"] } else { &["fast"] };
-    reply.set(flags.len());
-    for flag in flags {
-        reply.simple(flag);
-    }
+    reply.flags(if command.is_open { &["fast", "no_auth"] } else { &["fast"] });
     // The first key, the last key and the step between keys are equal, because no command has more than one key.
     for position in [command.first_key, command.first_key, command.first_key] {
         reply.integer(position);
@@ -104,11 +100,7 @@ fn docs(session: &Session, named: &Args<'_>, reply: &mut RespReply<'_>) {
         reply.text(command.name);
         reply.map(4);
         let Command { summary, group, .. } = *command;
-        for (name, value) in [("summary", summary), ("since", "0.1.0"), ("group", group)] {
-            reply.text(name);
-            reply.text(value);
-        }
-        reply.text("arguments");
+        reply.texts(&["summary", summary, "since", "0.1.0", "group", group, "arguments"]);
         reply.array(command.arguments().len());
         for argument in command.arguments() {
             write_argument(argument, reply);
@@ -123,18 +115,13 @@ fn write_argument(argument: &Argument, reply: &mut RespReply<'_>) {
         + usize::from(!flags.is_empty())
         + usize::from(!parts.is_empty());
     reply.map(2 + further);
-    for (what, value) in [("name", Some(*name)), ("type", Some(*kind)), ("token", *token)] {
-        if let Some(value) = value {
-            reply.text(what);
-            reply.text(value);
-        }
+    reply.texts(&["name", name, "type", kind]);
+    if let Some(token) = token {
+        reply.texts(&["token", token]);
     }
     if !flags.is_empty() {
         reply.text("flags");
-        reply.set(flags.len());
-        for flag in *flags {
-            reply.simple(flag);
-        }
+        reply.flags(flags);
     }
     if !parts.is_empty() {
         reply.text("arguments");

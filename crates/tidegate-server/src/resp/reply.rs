@@ -102,6 +102,17 @@ impl<'a> RespReply<'a> {
         self.bulk(text.as_bytes());
     }
 
+    /// Texts, one after another: names and values of a map.
+    pub(super) fn texts(&mut self, texts: &[&str]) {
+        texts.iter().for_each(|text| self.text(text));
+    }
+
+    /// A set of short texts.
+    pub(super) fn flags(&mut self, flags: &[&'static str]) {
+        self.set(flags.len());
+        flags.iter().for_each(|flag| self.simple(flag));
+    }
+
     /// A text to be shown unchanged.
     pub(super) fn verbatim(&mut self, text: &str) {
         match self.proto {

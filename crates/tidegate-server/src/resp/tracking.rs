@@ -225,9 +225,7 @@ pub(super) fn tracking_info(tracking: Option<&Tracking>, reply: &mut RespReply<'
     reply.text("flags");
     let flags = tracking.map_or_else(|| vec!["off"], Tracking::flags);
     reply.set(flags.len());
-    for flag in flags {
-        reply.text(flag);
-    }
+    reply.texts(&flags);
     reply.text("redirect");
     // Redis writes -1 while tracking is off, and 0 without a redirection.
     reply.integer(tracking.map_or(-1, |tracking| tracking.redirect));
