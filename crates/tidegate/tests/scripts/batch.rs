@@ -248,9 +248,9 @@ fn what_can_not_be_written_in_the_end_was_not_admitted() {
 }
 
 #[test]
-fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
+fn two_requests_of_one_id_are_answered_alike_and_one_takes_until_the_answer_expires() {
     let client = Client::start();
-    let bucket = rule(AlgorithmKind::TokenBucket, 5);
+    let bucket = rule(AlgorithmKind::TokenBucket, 7);
     let limiters = [one("bucket", &bucket, 2)];
     let call = ask(&limiters).remembering(b"reply".to_vec(), HOUR.into(), None);
     assert!(call.can_merge() && !call.is_repeat_of(&call.clone()), "each is a request of its own");
@@ -263,10 +263,13 @@ fn two_requests_of_one_id_are_answered_alike_and_one_takes() {
         assert_eq!(again.decisions, first.decisions);
     }
     let next = decided(&ask(&limiters), &limiters, &reply[2][0]);
-    assert_eq!(next.decisions[0].remaining, 1);
-    let remembered_until = first.now.plus(HOUR).as_micros();
-    let expires_ms = client.int(&["PEXPIRETIME", "reply"]);
-    assert_eq!(expires_ms, remembered_until.div_ceil(1_000).cast_signed());
+    assert_eq!(next.decisions[0].remaining, 3);
+    let alone = ask(&limiters).remembering(b"alone".to_vec(), HOUR.into(), None);
+    for (key, first) in [("reply", first), ("alone", client.decide(&alone, &limiters))] {
+        let remembered_until = first.now.plus(HOUR).as_micros();
+        let expires_ms = client.int(&["PEXPIRETIME", key]);
+        assert_eq!(expires_ms, remembered_until.div_ceil(1_000).cast_signed(), "{key}");
+    }
 }
 
 #[test]

@@ -32,22 +32,6 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
 }
 
 #[tokio::test]
-async fn what_is_remembered_expires_by_itself() {
-    let server = Server::start(&[]);
-    let (gate, _) =
-        gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 10)]).await;
-    let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
-    let _ = gate.check(&request).await;
-    let keys: Vec<String> = server.run(&["KEYS", "tidegate:{*}[?]*"]);
-    let [key] = keys.as_slice() else { panic!("{keys:?}") };
-    let left_ms: u64 = server.run(&["PTTL", key]);
-    assert!((1..=10_001).contains(&left_ms), "{left_ms}");
-    // Removes the answer as if its time were over: the next request is decided again.
-    server.run::<()>(&["DEL", key]);
-    assert!(!gate.check(&request).await.is_repeated());
-}
-
-#[tokio::test]
 async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
     let mut server = Server::start(&[]);
     let rules =

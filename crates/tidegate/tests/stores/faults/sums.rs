@@ -337,20 +337,13 @@ async fn a_restart_without_its_file_mints_no_unit() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn replies_that_are_late_lose_no_unit() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
-    let slow = async || {
-        proxy.turn(Way::Slow(2 * DEADLINE));
-        sleep(lasting()).await;
-        proxy.turn(Way::Open);
-    };
-    sums(&proxy.url(), &server.url(), "answers late", slow, nothing_is_lost).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn units_of_replies_that_are_lost_are_counted() {
-    for (fault, way) in [("replies are lost", Way::Lossy), ("connections are cut", Way::Cut)] {
+async fn replies_that_are_late_lose_no_unit_and_units_of_replies_that_are_lost_are_counted() {
+    for (fault, way, are_counted) in [
+        ("answers late", Way::Slow(2 * DEADLINE), false),
+        ("replies are lost", Way::Lossy, true),
+        ("connections are cut", Way::Cut, true),
+    ] {
+        let holds = if are_counted { what_is_lost_is_counted } else { nothing_is_lost };
         let server = Server::start(&[]);
         let proxy = Proxy::before(server.port).await;
         let broken = async || {
@@ -358,6 +351,6 @@ async fn units_of_replies_that_are_lost_are_counted() {
             sleep(lasting()).await;
             proxy.turn(Way::Open);
         };
-        sums(&proxy.url(), &server.url(), fault, broken, what_is_lost_is_counted).await;
+        sums(&proxy.url(), &server.url(), fault, broken, holds).await;
     }
 }
