@@ -159,7 +159,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         end
         if all_us == 0 and all_part == 0 then eased = nil end
       end
-      level_us, level_part = left_us + drained, left_part
+      -- A level that was empty by now stays empty since then, also for a clock that steps back.
+      if level_us >= drained then level_us, level_part = left_us + drained, left_part end
       if taken then
         -- Its units, rounded up: the rest of a unit has drained by itself.
         local q, rest = cost_us, 0

@@ -256,3 +256,24 @@ fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
     assert_eq!((decision.remaining, decision.reset_after.as_micros()), (0, 2 * MINUTE_US));
     assert_eq!(ask(&low, 0, MINUTE_US - 1).remaining, 4);
 }
+
+/// Units that come back to a level which a lower limit has eased, and which is empty, do not fill it.
+#[test]
+fn an_eased_level_that_was_empty_stays_empty_when_units_come_back_and_the_clock_steps_back() {
+    let client = Client::start();
+    let [high, low] = [1_000, 10].map(|capacity| {
+        let mut spec = *minute(AlgorithmKind::TokenBucket, 60).spec();
+        spec.capacity = Some(capacity);
+        Rule::new(spec).unwrap()
+    });
+    let step = |rule: &Rule, cost, step, seconds| {
+        let one = ScriptLimiter::new(b"eased", rule, cost).unwrap();
+        client.step(&[one], step, Some(at(seconds))).decisions[0]
+    };
+    assert!(step(&high, 500, ScriptStep::Ask, 0).is_allowed());
+    step(&low, 0, ScriptStep::Ask, 0);
+    let left_at_80 = || step(&low, 1, ScriptStep::Peek, 80).remaining;
+    assert_eq!(left_at_80(), 10);
+    step(&low, 2, ScriptStep::Settle, 100);
+    assert_eq!(left_at_80(), 10);
+}
