@@ -59,6 +59,8 @@ enum Command {
     Scrape(Options),
     /// Memory of a server with many rules, as it starts and when each rule has decided once.
     Rules(Options),
+    /// The first decisions after the store came back without its data.
+    Losses(Options),
     /// More load than a shared store decides in time: units over the limits, and the latency of well-behaved callers.
     Overload(Options),
     /// One hot key, refused callers, distinct keys, several nodes and primaries: decisions per second, round trips, and
@@ -89,6 +91,7 @@ fn main() -> ExitCode {
         Command::Server(options) => run(options, server::cases),
         Command::Scrape(options) => run(options, server::rules::scrapes),
         Command::Rules(options) => run(options, server::rules::memory),
+        Command::Losses(options) => run(options, server::losses::cases),
         Command::Overload(options) => run(options, overload::cases),
         Command::Scale(options) => run(options, scale::cases),
         Command::Floor(wanted) => server::floor::run(&wanted),

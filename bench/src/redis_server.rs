@@ -29,7 +29,20 @@ impl RedisServer {
     /// # Errors
     /// When redis-server is missing or does not start.
     pub fn start_with(more: &[&str]) -> Result<Self, String> {
-        let at = programs::free_address()?;
+        Self::start_at(programs::free_address()?, more)
+    }
+
+    /// Ends it, and starts an empty server in its place.
+    ///
+    /// # Errors
+    /// When redis-server does not start.
+    pub fn replaced(self) -> Result<Self, String> {
+        let at = self.at;
+        drop(self);
+        Self::start_at(at, &[])
+    }
+
+    fn start_at(at: SocketAddr, more: &[&str]) -> Result<Self, String> {
         let port = at.port().to_string();
         let folder = TempDir::new().map_err(|error| format!("no folder: {error}"))?;
         let dir = folder.path().to_string_lossy().into_owned();

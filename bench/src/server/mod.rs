@@ -8,6 +8,7 @@ pub mod generators;
 mod http_2;
 pub mod load;
 pub mod loaded;
+pub mod losses;
 pub mod no_op;
 pub mod rules;
 pub mod running;
