@@ -11,8 +11,8 @@
 -- requests are decided; and the time when it is `gone`. `known` has, by argument, the replies that changed nothing.
 local states, reads, dues, gones, known = {}, {}, {}, {}, {}
 local is_changed, written = false, false
--- The keys that have a level in the store.
-local stored = {}
+-- The keys of levels that are in the store.
+local levels = {}
 local sub, byte = string.sub, string.byte
 
 local function write_whole(key, text, due, gone)
@@ -22,12 +22,12 @@ local function write_whole(key, text, due, gone)
   if due == 'front' then
     -- In place: the ring of a log stays after it.
     call('SETRANGE', key, '0', text)
-    if not given then expire_later(key, ms) end
+    if not given then expire_later(key, gone) end
   elseif given or gone > 9007199254740991 then
     call('SET', key, text)
-  elseif stored[key] then
+  elseif levels[key] then
     call('SET', key, text, 'KEEPTTL')
-    expire_later(key, ms)
+    expire_later(key, gone)
   else
     call('SET', key, text, 'PXAT', string.format('%d', ms))
   end
@@ -76,7 +76,7 @@ local function read(k, its)
     else
       v = call('GET', keys[k])
     end
-    states[k], reads[k], stored[keys[k]] = v, way, v and its.most
+    states[k], reads[k], levels[keys[k]] = v, way, v and its.most
   end
   return states[k]
 end
@@ -99,7 +99,7 @@ local function hold(k, its, at, v, head, value, gone, parts, newer)
     end
   elseif gone <= at then
     call('DEL', key)
-    states[k], dues[k], stored[key] = false, nil, nil
+    states[k], dues[k], levels[key] = false, nil, nil
   elseif parts == 'parts' then
     states[k], dues[k], gones[k] = head .. value .. sub(v, 34 + #value), dues[k] or 'front', gone
   -- A log with a ring is longer than its front: it is written now, and only the front is remembered.

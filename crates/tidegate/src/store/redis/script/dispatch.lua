@@ -194,12 +194,10 @@ for i = count, 1, -1 do
     if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
       -- The usual case first.
       call('SETRANGE', key, '33', value)
-      if gone == expires then
-        -- It expires when it did.
-      elseif lives then
+      if gone ~= expires and lives then
         call('PEXPIREAT', key, string.format('%d', ms))
-      else
-        expire_later(key, ms)
+      elseif gone ~= expires then
+        expire_later(key, gone)
       end
     elseif gone <= at then
       call('DEL', key)
@@ -208,7 +206,7 @@ for i = count, 1, -1 do
         call('SET', key, head .. value)
       elseif v and not amending and (gone == expires or not lives) then
         call('SET', key, head .. value, 'KEEPTTL')
-        if gone ~= expires then expire_later(key, ms) end
+        if gone ~= expires then expire_later(key, gone) end
       else
         call('SET', key, head .. value, 'PXAT', string.format('%d', ms))
       end

@@ -30,19 +30,15 @@ local function save(key, v, head, value, its, at, gone, expires, parts, newer)
     else
       call('SETRANGE', key, '33', value)
     end
-    local ms = gone + 999
-    if not given and gone ~= expires then expire_later(key, (ms - ms % 1000) / 1000) end
+    if not given and gone ~= expires then expire_later(key, gone) end
   elseif given or gone > 9007199254740991 then
     call('SET', key, head .. value)
+  elseif v then
+    call('SET', key, head .. value, 'KEEPTTL')
+    expire_later(key, gone)
   else
     local ms = gone + 999
-    ms = (ms - ms % 1000) / 1000
-    if v then
-      call('SET', key, head .. value, 'KEEPTTL')
-      expire_later(key, ms)
-    else
-      call('SET', key, head .. value, 'PXAT', format('%d', ms))
-    end
+    call('SET', key, head .. value, 'PXAT', format('%d', (ms - ms % 1000) / 1000))
   end
 end
 

@@ -79,9 +79,11 @@ if not given then
   now = time[1] * 1000000 + time[2]
 end
 
--- Moves the expiry of a stored key to a time in milliseconds, but never to an earlier time: units may have come back, and a
--- node that knows of them would take a key that is gone for lost.
-local function expire_later(key, ms)
+-- Moves the expiry of a stored key to a time, rounded up to milliseconds, but never to an earlier time: units may have come
+-- back, and a node that knows of them would take a key that is gone for lost.
+local function expire_later(key, gone)
+  local ms = gone + 999
+  ms = (ms - ms % 1000) / 1000
   if redis.REDIS_VERSION_NUM then
     call('PEXPIREAT', key, string.format('%d', ms), 'GT')
   elseif now / 1000 + call('PTTL', key) < ms then
