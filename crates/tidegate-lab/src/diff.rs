@@ -3,8 +3,6 @@
 //! `tidegate diff` prints it for two files, and a server reports it for rules that it takes over.
 
 mod fields;
-#[cfg(test)]
-mod tests;
 
 pub use fields::{FieldText, fields};
 
@@ -343,3 +341,6 @@ impl fmt::Display for BeforeAndAfter<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

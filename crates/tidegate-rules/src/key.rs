@@ -3,8 +3,6 @@
 //! A store in memory knows fingerprints alone: all have one size, and no client can choose keys that collide.
 
 mod encode;
-#[cfg(test)]
-mod tests;
 mod text;
 
 use std::fmt;
@@ -226,3 +224,6 @@ fn last_word(tail: &[u8]) -> u64 {
         _ => at(0) | at(tail.len() / 2) | at(tail.len() - 1),
     }
 }
+
+#[cfg(test)]
+mod tests;

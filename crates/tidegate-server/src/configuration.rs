@@ -4,8 +4,6 @@
 
 mod put;
 mod rewrite;
-#[cfg(test)]
-mod tests;
 mod watch;
 
 use std::fmt;
@@ -253,3 +251,6 @@ fn hash(text: &str) -> u128 {
     hasher.write(text.as_bytes());
     hasher.finish128().as_u128()
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,8 +13,6 @@ mod reservations;
 mod reserve;
 mod settlement_losses;
 mod tail;
-#[cfg(test)]
-mod tests;
 mod top_keys;
 mod unmatched;
 mod watching;
@@ -144,18 +142,6 @@ impl Limiters {
         let watching = Watching::new();
         let gate = load(&|| Gate::new(watching.watch(policy.clone())))?;
         Ok(Self::over(ServerStore::Memory(Box::new(gate)), lets_wait, watching))
-    }
-
-    /// Limiters in this process that panic after deciding a request of the domain `panics`.
-    #[cfg(test)]
-    pub(crate) fn that_panic(policy: Policy) -> Self {
-        let panics = |request: &Request<'_>, _: &Answer<'_>| {
-            assert_ne!(request.domain(), "panics", "a panic that the test asked for");
-        };
-        let lets_wait = lets_wait(&policy);
-        let watching = Watching::new();
-        let gate = Gate::new(watching.watch(Setup::new(policy).observer(Arc::new(panics))));
-        Self::over(ServerStore::Memory(Box::new(gate)), lets_wait, watching)
     }
 
     /// Ends waits when `stop` refuses them.
@@ -376,3 +362,20 @@ fn shared(
     let gate = SharedGate::new(setup, store, move |event| observer.log(event));
     gate.map_err(Failure::usage)
 }
+
+#[cfg(test)]
+impl Limiters {
+    /// Limiters in this process that panic after deciding a request of the domain `panics`.
+    pub(crate) fn that_panic(policy: Policy) -> Self {
+        let panics = |request: &Request<'_>, _: &Answer<'_>| {
+            assert_ne!(request.domain(), "panics", "a panic that the test asked for");
+        };
+        let lets_wait = lets_wait(&policy);
+        let watching = Watching::new();
+        let gate = Gate::new(watching.watch(Setup::new(policy).observer(Arc::new(panics))));
+        Self::over(ServerStore::Memory(Box::new(gate)), lets_wait, watching)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,7 +1,5 @@
 //! The `tidegate` binary: rate limiting as a service, with its operators' commands.
 
-#[cfg(test)]
-mod admits;
 mod allocator;
 mod audit;
 mod banner;
@@ -28,8 +26,6 @@ mod refusal;
 mod reports;
 mod resp;
 mod sample_request;
-#[cfg(test)]
-mod seeds;
 mod service_manager;
 mod snapshot_file;
 mod stdout;
@@ -41,3 +37,9 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     cli::run()
 }
+
+#[cfg(test)]
+mod admits;
+
+#[cfg(test)]
+mod seeds;

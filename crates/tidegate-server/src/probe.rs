@@ -54,14 +54,6 @@ impl Probe {
         }
         last.clone()
     }
-
-    /// While the result is held, no check ends.
-    #[cfg(test)]
-    pub(crate) fn hang(&self) -> watch::Sender<ProbeResult> {
-        let (hangs, look) = watch::channel(None);
-        *self.look.lock().unwrap() = look;
-        hangs
-    }
 }
 
 /// Starts a check.
@@ -81,4 +73,14 @@ async fn look(limiters: &Limiters) -> bool {
     let answer = limiters.peek(&Request::new(&sample.domain, &descriptors)).await;
     // A look at reported usage asks for one unit, which may well be denied.
     answer.is_allowed() || answer.enforced().any(|matched| matched.is_look())
+}
+
+#[cfg(test)]
+impl Probe {
+    /// While the result is held, no check ends.
+    pub(crate) fn hang(&self) -> watch::Sender<ProbeResult> {
+        let (hangs, look) = watch::channel(None);
+        *self.look.lock().unwrap() = look;
+        hangs
+    }
 }

@@ -83,13 +83,6 @@ impl Stop {
     pub(crate) async fn ending(&mut self) {
         let _ = self.0.wait_for(|phase| *phase >= Phase::Ending).await;
     }
-
-    /// A process that stops when `Trigger::drain` is called.
-    #[cfg(test)]
-    pub(crate) fn by_hand() -> (Trigger, Self) {
-        let (phase, seen) = watch::channel(Phase::Running);
-        (Trigger(phase), Self(seen))
-    }
 }
 
 fn listen(kind: SignalKind) -> Result<Signal, Failure> {
@@ -104,6 +97,14 @@ async fn next([one, other]: &mut [Signal; 2]) {
     }
 }
 
+#[cfg(test)]
+impl Stop {
+    /// A process that stops when `Trigger::drain` is called.
+    pub(crate) fn by_hand() -> (Trigger, Self) {
+        let (phase, seen) = watch::channel(Phase::Running);
+        (Trigger(phase), Self(seen))
+    }
+}
 /// Stops a server in a test.
 #[cfg(test)]
 pub(crate) struct Trigger(watch::Sender<Phase>);

@@ -69,12 +69,6 @@ impl FromIterator<PublicVerb> for PublicVerbs {
 }
 
 impl PublicVerbs {
-    /// The verbs by default.
-    #[cfg(test)]
-    pub(crate) fn usual() -> Self {
-        Self::parse(USUAL).unwrap_or_default()
-    }
-
     /// Reads names that are separated by commas.
     ///
     /// # Errors
@@ -113,6 +107,14 @@ pub(crate) fn verb(name: &str) -> Result<PublicVerb, String> {
         let all: Vec<_> = PublicVerb::value_variants().iter().map(|verb| verb.name()).collect();
         format!("\"{name}\" is no verb: expected one of {}", all.join(", "))
     })
+}
+
+#[cfg(test)]
+impl PublicVerbs {
+    /// The verbs by default.
+    pub(crate) fn usual() -> Self {
+        Self::parse(USUAL).unwrap_or_default()
+    }
 }
 
 #[cfg(test)]

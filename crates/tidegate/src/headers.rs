@@ -13,9 +13,6 @@
 //! `:Mg==:` is `2`, the second. The number reveals nothing about the key itself, and is valid for
 //! one answer only. A name that occurs once has no `pk`.
 
-#[cfg(test)]
-mod tests;
-
 use std::cmp::Reverse;
 
 use base64::Engine as _;
@@ -378,3 +375,6 @@ impl<const N: usize> From<[HeaderField; N]> for FieldSet {
         fields.into_iter().fold(Self(0), Self::with)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -128,8 +128,6 @@ mod denials;
 mod fallback;
 mod leases;
 mod recent;
-#[cfg(test)]
-pub(crate) mod sim;
 
 use std::sync::Arc;
 
@@ -169,3 +167,6 @@ pub(crate) fn tower_over<S: Store>(
     let denials = Denials::new(leases, Arc::clone(generation), denials, on_denied);
     Fallback::new(denials, Arc::clone(generation), local)
 }
+
+#[cfg(test)]
+pub(crate) mod sim;

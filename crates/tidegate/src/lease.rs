@@ -15,8 +15,6 @@ mod demand;
 mod limiter;
 mod reply;
 pub(crate) mod terms;
-#[cfg(test)]
-mod tests;
 mod units;
 
 pub(crate) use book::{Book, BookAsk, Choice, Granted, LeaseCounts, Leased};
@@ -24,3 +22,6 @@ pub use book::{Unspent, Wanted};
 pub(crate) use reply::Grant;
 pub use reply::{GivenBack, LimiterReport};
 pub(crate) use terms::Terms;
+
+#[cfg(test)]
+mod tests;

@@ -4,8 +4,6 @@
 //! The queue is a state machine without a clock; its `pace` is the algorithm `leaky_queue`, which says which items
 //! are admitted and when they leave. `receive` takes items out, as a task, a thread or a stream.
 
-#[cfg(all(test, loom))]
-mod models;
 mod pace;
 mod queue;
 mod receive;
@@ -184,3 +182,6 @@ impl<T, C: Clock> fmt::Debug for Shaper<T, C> {
         shown.field("len", &self.len()).field("closed", &self.is_closed()).finish_non_exhaustive()
     }
 }
+
+#[cfg(all(test, loom))]
+mod models;

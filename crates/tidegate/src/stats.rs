@@ -20,8 +20,6 @@ mod half_seconds;
 mod histogram;
 mod history;
 mod least;
-#[cfg(all(test, loom))]
-mod models;
 mod occupy;
 mod resources;
 mod snapshot;
@@ -35,3 +33,6 @@ pub use resources::{Resources, TooManyResources};
 pub use snapshot::Snapshot;
 pub use statistics::Statistics;
 pub use striped::Striped;
+
+#[cfg(all(test, loom))]
+mod models;

@@ -12,9 +12,6 @@
 // Only a gate over a shared store needs the contract: without the feature there is the gate in memory alone.
 #[cfg(feature = "redis")]
 mod contract;
-#[cfg(test)]
-#[cfg(feature = "redis")]
-pub(crate) mod fake;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
@@ -41,3 +38,7 @@ pub use contract::{
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_rules::shared::StoreError;
+
+#[cfg(test)]
+#[cfg(feature = "redis")]
+pub(crate) mod fake;

@@ -14,14 +14,10 @@
 mod call;
 mod concurrency;
 mod drive;
-#[cfg(all(test, loom))]
-mod models;
 mod permits;
 mod places;
 mod queue;
 mod queues;
-#[cfg(all(test, not(loom)))]
-mod tests;
 mod waitable;
 mod waiter;
 
@@ -40,3 +36,9 @@ pub(crate) use queues::{QueueKey, Queues};
 pub(crate) use waitable::refuse_behind;
 pub(crate) use waitable::{InProcess, Patience, QueuedLimiter, Waitable, step_behind};
 pub(crate) use waiter::Waiter;
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -14,11 +14,6 @@ impl Fingerprint {
     /// The fingerprint of an entry without a key.
     pub(super) const NONE: Self = Self([0; 3]);
 
-    #[cfg(test)]
-    pub(super) const fn from_words(words: [u32; 3]) -> Self {
-        Self(words)
-    }
-
     /// A part of the fingerprint that chooses a chain of a table.
     pub(super) const fn hash(self) -> usize {
         self.0[0] as usize
@@ -46,6 +41,13 @@ impl Seed {
         }
         let hash = hasher.finish128();
         Fingerprint([hash.h1 as u32, (hash.h1 >> 32) as u32, hash.h2 as u32])
+    }
+}
+
+#[cfg(test)]
+impl Fingerprint {
+    pub(super) const fn from_words(words: [u32; 3]) -> Self {
+        Self(words)
     }
 }
 

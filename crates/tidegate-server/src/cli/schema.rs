@@ -2,8 +2,6 @@
 //! reader's own, `[server]` has the flags of `serve`, and meanings and examples come from the documents.
 
 mod described;
-#[cfg(test)]
-mod tests;
 
 use std::process::ExitCode;
 
@@ -205,3 +203,6 @@ fn most(accepts: impl Fn(u64) -> bool) -> u64 {
     }
     least
 }
+
+#[cfg(test)]
+mod tests;

@@ -8,16 +8,10 @@
 mod call;
 mod connection;
 mod decide;
-#[cfg(test)]
-#[allow(dead_code, reason = "shared with the tests over the network")]
-#[path = "../../tests/server/envoy_api.rs"]
-mod envoy_api;
 mod fields;
 mod gathered;
 mod health;
 mod inline;
-#[cfg(test)]
-mod invariants;
 mod messages;
 mod own_limits;
 mod question;
@@ -26,10 +20,6 @@ mod reply;
 mod response;
 mod routes;
 mod status;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 mod tonic_service;
 mod undecided;
 mod unit;
@@ -82,3 +72,17 @@ pub(crate) fn service(
 ) -> impl Handler {
     Connections(Arc::new(Routes::new(limiters, choices, clients, bounds)))
 }
+
+#[cfg(test)]
+#[allow(dead_code, reason = "shared with the tests over the network")]
+#[path = "../../tests/server/envoy_api.rs"]
+mod envoy_api;
+
+#[cfg(test)]
+mod invariants;
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests;

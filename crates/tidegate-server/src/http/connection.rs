@@ -2,9 +2,6 @@
 //! TLS. It begins on the fast path, if its listener has one, and goes over to hyper with all bytes that were read and
 //! not answered.
 
-#[cfg(test)]
-mod tests;
-
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -171,3 +168,6 @@ fn tracked(
         }
     })
 }
+
+#[cfg(test)]
+mod tests;

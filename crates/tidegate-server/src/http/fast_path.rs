@@ -8,11 +8,7 @@
 //! here waits for a limiter.
 
 mod head;
-#[cfg(test)]
-mod invariants;
 mod reply;
-#[cfg(test)]
-mod tests;
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -263,3 +259,9 @@ impl FastPath {
         self.input.into()
     }
 }
+
+#[cfg(test)]
+mod invariants;
+
+#[cfg(test)]
+mod tests;

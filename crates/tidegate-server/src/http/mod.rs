@@ -18,8 +18,6 @@ mod fast_path;
 mod head;
 mod health;
 mod hyper_io;
-#[cfg(test)]
-mod invariants;
 mod latest;
 mod media_type;
 mod message;
@@ -39,8 +37,6 @@ mod routes;
 mod rules;
 mod stats;
 mod table;
-#[cfg(test)]
-mod testing;
 mod top;
 mod unread;
 
@@ -52,8 +48,6 @@ use crate::listener::{Bounds, Clients, Handler, OperatorAccess};
 use app::App;
 use connection::Http;
 use routes::{Access, HttpRoutes};
-#[cfg(test)]
-pub(crate) use rules::json_of;
 
 /// The HTTP service of some limiters.
 pub(crate) struct HttpService(Arc<App>);
@@ -88,3 +82,12 @@ impl HttpService {
         Http(HttpRoutes { app: Arc::clone(&self.0), access })
     }
 }
+
+#[cfg(test)]
+mod invariants;
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+pub(crate) use rules::json_of;

@@ -11,8 +11,6 @@ mod recorded;
 mod reserved_request;
 mod settled;
 mod table;
-#[cfg(test)]
-mod tests;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -366,3 +364,6 @@ impl<C: Clock> Drop for ReservationSpace<'_, C> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

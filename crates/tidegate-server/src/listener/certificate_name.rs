@@ -45,11 +45,6 @@ impl CertificateName {
     pub(super) fn is(&self, name: &str) -> bool {
         matches!(self, Self::Of(own) if own == name)
     }
-
-    #[cfg(test)]
-    pub(super) fn named(name: &str) -> Self {
-        Self::Of(name.to_owned())
-    }
 }
 
 impl fmt::Display for CertificateName {
@@ -105,6 +100,13 @@ fn text(attribute: &AttributeTypeAndValue) -> Option<String> {
             .ok()
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+impl CertificateName {
+    pub(super) fn named(name: &str) -> Self {
+        Self::Of(name.to_owned())
     }
 }
 

@@ -25,8 +25,6 @@ mod shell;
 mod socket;
 pub(crate) mod source;
 mod stream;
-#[cfg(test)]
-pub(crate) mod testing;
 mod threads;
 mod tls;
 mod watched;
@@ -87,3 +85,6 @@ pub(crate) trait Handler: Clone + Send + 'static {
     /// process drains, until requests under way are answered. A panic ends only this connection.
     fn serve(self, stream: Stream, shell: Shell) -> impl Future<Output = ()> + Send;
 }
+
+#[cfg(test)]
+pub(crate) mod testing;

@@ -39,12 +39,6 @@ impl Peer {
         self.certificate.as_ref().is_some_and(|certificate| certificate.is(name))
     }
 
-    /// A client with this name in its certificate.
-    #[cfg(test)]
-    pub(super) fn named(name: Option<&str>) -> Self {
-        Self { address: None, certificate: name.map(CertificateName::named) }
-    }
-
     /// Returns whether it has shown a certificate, which the listener has verified.
     pub(crate) const fn has_certificate(&self) -> bool {
         self.certificate.is_some()
@@ -58,6 +52,14 @@ impl fmt::Display for Peer {
             None => f.write_str("a client that has left")?,
         }
         self.certificate.iter().try_for_each(|name| write!(f, ", {name}"))
+    }
+}
+
+#[cfg(test)]
+impl Peer {
+    /// A client with this name in its certificate.
+    pub(super) fn named(name: Option<&str>) -> Self {
+        Self { address: None, certificate: name.map(CertificateName::named) }
     }
 }
 

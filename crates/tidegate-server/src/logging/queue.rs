@@ -79,12 +79,6 @@ impl LogQueue {
         }
     }
 
-    /// Lines that were dropped since the process began.
-    #[cfg(test)]
-    fn dropped(&self) -> u64 {
-        self.0.dropped.load(Relaxed)
-    }
-
     /// Waits until all lines queued before are written, for a second at most.
     pub(super) fn flush(&self) {
         let (written, wait) = sync_channel(1);
@@ -146,6 +140,14 @@ impl<'a> MakeWriter<'a> for LogQueue {
 
     fn make_writer(&'a self) -> &'a Self {
         self
+    }
+}
+
+#[cfg(test)]
+impl LogQueue {
+    /// Lines that were dropped since the process began.
+    fn dropped(&self) -> u64 {
+        self.0.dropped.load(Relaxed)
     }
 }
 

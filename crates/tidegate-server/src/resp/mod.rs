@@ -16,8 +16,6 @@ mod handshake;
 mod inline;
 mod input;
 mod introspection;
-#[cfg(test)]
-mod invariants;
 mod line;
 mod output;
 mod parse;
@@ -28,10 +26,6 @@ mod reserve;
 mod session;
 mod state;
 mod table;
-#[cfg(test)]
-mod testing;
-#[cfg(test)]
-mod tests;
 mod throttle;
 mod throttle_call;
 mod tracking;
@@ -89,3 +83,12 @@ impl Handler for RespService {
         connection::serve(stream, session, shell).await;
     }
 }
+
+#[cfg(test)]
+mod invariants;
+
+#[cfg(test)]
+mod testing;
+
+#[cfg(test)]
+mod tests;

@@ -62,12 +62,6 @@ impl<S: Store> Leases<S> {
         self.state.book().counts()
     }
 
-    /// Returns the units of a limiter that can be spent now.
-    #[cfg(test)]
-    pub(crate) fn held(&self, ask: &KeyAsk) -> u64 {
-        self.state.book().held(self.inner.host().uptime(), ask)
-    }
-
     /// Returns the callback for the number of nodes that share the store. Units above this node's share of a limit are
     /// given back.
     pub(crate) fn nodes(&self) -> impl Fn(u64) + Send + Sync + 'static {
@@ -157,6 +151,14 @@ impl<S: std::fmt::Debug> std::fmt::Debug for Leases<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { inner, state, .. } = self;
         f.debug_struct("Leases").field("inner", inner).field("state", state).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+impl<S: Store> Leases<S> {
+    /// Returns the units of a limiter that can be spent now.
+    pub(crate) fn held(&self, ask: &KeyAsk) -> u64 {
+        self.state.book().held(self.inner.host().uptime(), ask)
     }
 }
 

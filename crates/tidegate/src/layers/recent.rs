@@ -15,9 +15,6 @@ const SHARDS: usize = 64;
 const GROUPS: usize = 256;
 /// Places in a group.
 const PLACES: usize = 4;
-/// The maximum number of reports in the table: 65,536 of 32 bytes each, or 2 MiB.
-#[cfg(test)]
-const MOST: usize = SHARDS * GROUPS * PLACES;
 
 /// The last report of each limiter.
 #[derive(Debug)]
@@ -104,6 +101,10 @@ fn group_of<T>(shard: &mut [ReportPlace<T>], words: [u32; 3]) -> Option<&mut [Re
     let first = words[1] as usize % GROUPS * PLACES;
     shard.get_mut(first..first + PLACES)
 }
+
+/// The maximum number of reports in the table: 65,536 of 32 bytes each, or 2 MiB.
+#[cfg(test)]
+const MOST: usize = SHARDS * GROUPS * PLACES;
 
 #[cfg(test)]
 mod tests {

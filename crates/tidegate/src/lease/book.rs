@@ -44,12 +44,6 @@ impl Leased {
     pub(crate) fn oldest(all: &[Self], place: usize) -> Option<Timestamp> {
         all.iter().filter(|part| part.place == place).map(|part| part.since).min()
     }
-
-    /// Returns the ticket of the lease, and how many of its units are spent or held.
-    #[cfg(test)]
-    pub(crate) const fn units_of(&self) -> (u64, u64) {
-        (self.ticket, self.units)
-    }
 }
 
 /// The decider of a request: this process or the store.
@@ -146,12 +140,6 @@ impl<K: Clone + Eq + Hash> Book<K> {
     /// Returns the fate of the units of all leases so far.
     pub(crate) const fn counts(&self) -> LeaseCounts {
         self.counts
-    }
-
-    /// Returns the units of a limiter that can be spent now.
-    #[cfg(test)]
-    pub(crate) fn held(&self, now: Micros, key: &K) -> u64 {
-        self.limiters.get(key).map_or(0, |limiter| limiter.units(now))
     }
 
     /// Returns the standing of a limiter: as the store last reported, with the unspent units of its leases, and the
@@ -290,5 +278,21 @@ impl<K: Clone + Eq + Hash> Book<K> {
             self.next_sweep = now.plus(life.max(LEAST_BETWEEN_SWEEPS));
             self.limiters.retain(|_, limiter| !limiter.is_idle(now));
         }
+    }
+}
+
+#[cfg(test)]
+impl Leased {
+    /// Returns the ticket of the lease, and how many of its units are spent or held.
+    pub(crate) const fn units_of(&self) -> (u64, u64) {
+        (self.ticket, self.units)
+    }
+}
+
+#[cfg(test)]
+impl<K: Clone + Eq + Hash> Book<K> {
+    /// Returns the units of a limiter that can be spent now.
+    pub(crate) fn held(&self, now: Micros, key: &K) -> u64 {
+        self.limiters.get(key).map_or(0, |limiter| limiter.units(now))
     }
 }

@@ -38,8 +38,6 @@ mod known;
 mod leaving;
 mod locked_words;
 mod migration;
-#[cfg(all(test, loom))]
-mod models;
 mod packed;
 mod parameters;
 mod per_key;
@@ -66,9 +64,6 @@ use budget::Budget;
 pub(crate) use cell::Unkeyed;
 pub use generation::{Generation, KeptOfRule};
 pub(crate) use generation::{Kept, Newest};
-#[cfg(test)]
-#[cfg(feature = "redis")]
-pub(crate) use leaving::carried;
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_reply;
@@ -271,3 +266,10 @@ fn done_by(ask: &Ask, one: One, step: Step) -> Done {
     }
     Done { allowed, at, repeated: false, decisions }
 }
+
+#[cfg(all(test, loom))]
+mod models;
+
+#[cfg(test)]
+#[cfg(feature = "redis")]
+pub(crate) use leaving::carried;

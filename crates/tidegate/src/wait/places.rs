@@ -264,12 +264,6 @@ const fn spread(ticket: Ticket) -> u64 {
     mixed ^ (mixed >> 31)
 }
 
-/// Counts a visit to a place, for tests.
-fn visited() {
-    #[cfg(all(test, not(loom)))]
-    super::tests::count();
-}
-
 /// The number of some waiters, and their total cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sums {
@@ -294,4 +288,10 @@ impl Sums {
             least: self.least.min(other.least),
         }
     }
+}
+
+/// Counts a visit to a place, for tests.
+fn visited() {
+    #[cfg(all(test, not(loom)))]
+    super::tests::count();
 }

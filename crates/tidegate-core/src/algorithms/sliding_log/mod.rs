@@ -3,8 +3,6 @@
 //! Units of one tick share an *entry*. `ring.rs` keeps the entries, `persist.rs` writes them to a snapshot, and
 //! `scripted.rs` chooses between two scripts for Redis.
 
-#[cfg(test)]
-mod looks;
 mod persist;
 mod ring;
 mod scripted;
@@ -368,3 +366,6 @@ fn round_up(us: u64) -> Duration {
         power *= 10;
     }
 }
+
+#[cfg(test)]
+mod looks;

@@ -23,9 +23,6 @@ pub(super) struct LogRing {
     skipped: usize,
     /// Chunks hold 2^`bits` entries.
     bits: u32,
-    /// Number of entries read, for tests.
-    #[cfg(test)]
-    pub(super) looks: core::cell::Cell<u32>,
 }
 
 impl LogRing {
@@ -39,23 +36,11 @@ impl LogRing {
     /// and a maximum.
     pub(super) fn for_entries(most: u64) -> Self {
         let chunk = (most / 4).clamp(Self::SHORTEST_CHUNK, Self::LONGEST_CHUNK);
-        Self {
-            chunks: VecDeque::new(),
-            skipped: 0,
-            bits: chunk.ilog2(),
-            #[cfg(test)]
-            looks: core::cell::Cell::new(0),
-        }
+        Self { chunks: VecDeque::new(), skipped: 0, bits: chunk.ilog2() }
     }
 
     const fn chunk_len(&self) -> usize {
         1 << self.bits
-    }
-
-    /// Chunks allocated, including those whose entries were all dropped.
-    #[cfg(test)]
-    pub(super) fn chunks(&self) -> usize {
-        self.chunks.len()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -80,8 +65,7 @@ impl LogRing {
     }
 
     pub(super) fn get(&self, index: usize) -> Option<&LogEntry> {
-        #[cfg(test)]
-        self.looks.set(self.looks.get() + 1);
+        looked();
         let position = self.skipped + index;
         self.chunks.get(position >> self.bits)?.get(position & (self.chunk_len() - 1))
     }
@@ -209,3 +193,17 @@ impl PartialEq for LogRing {
 }
 
 impl Eq for LogRing {}
+
+/// Counts an entry that is read, for tests.
+fn looked() {
+    #[cfg(test)]
+    super::looks::count();
+}
+
+#[cfg(test)]
+impl LogRing {
+    /// Chunks allocated, including those whose entries were all dropped.
+    pub(super) fn chunks(&self) -> usize {
+        self.chunks.len()
+    }
+}

@@ -3,8 +3,6 @@
 
 mod draw;
 mod terminal;
-#[cfg(test)]
-mod tests;
 mod view;
 
 use std::env;
@@ -77,3 +75,6 @@ pub(super) async fn show<F: Future<Output = ()>>(
 fn signals(kind: SignalKind) -> Result<Signal, Failure> {
     signal(kind).map_err(|error| Failure::new(format!("signals cannot be received: {error}")))
 }
+
+#[cfg(test)]
+mod tests;

@@ -9,8 +9,6 @@ mod chains;
 mod home;
 mod lines;
 mod spilled;
-#[cfg(all(test, not(loom)))]
-mod tests;
 mod words;
 
 use std::sync::Arc;
@@ -390,3 +388,6 @@ impl<R: Algorithm, const PLACES: usize, const WORDS: usize> Table for Packed<R, 
         if WORDS > 1 { 0 } else { self.chains.bytes() }
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,8 +1,5 @@
 //! The checked values of one rule, with the memory that states under them need, which tables claim from the budget.
 
-#[cfg(all(test, not(loom)))]
-mod tests;
-
 use tidegate_core::{Algorithm, Past, Timestamp};
 
 use super::budget::Need;
@@ -68,3 +65,6 @@ pub(super) fn stays_whole<R: Algorithm, const WORDS: usize>(
     algorithm.take(&mut packed, at, 1);
     whole == packed
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;
