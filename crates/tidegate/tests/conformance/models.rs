@@ -132,6 +132,11 @@ fn by_day(algorithm: Kind, limit: u64) -> Policy {
 
 /// The values with another limit, which sometimes does not fit the window.
 pub(crate) fn nearby(rng: &mut Rng, policy: &Policy) -> Policy {
+    if rng.chance(40)
+        && let Some(values) = with_other_capacity(rng, policy)
+    {
+        return values;
+    }
     let limit = if rng.chance(10) { 0 } else { rng.skewed(2 * policy.limit.max(1)) };
     Policy { limit, ..policy.clone() }
 }

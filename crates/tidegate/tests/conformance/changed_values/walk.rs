@@ -186,14 +186,14 @@ impl<'g> Walk<'g> {
     }
 
     /// Settles without a reservation. Under an unlimited plan units are given back under the values in force, or not
-    /// taken.
+    /// taken; an unlimited rule is not settled, because nothing says that it took them.
     fn settle(&mut self, all: &[AskOf], asked: &[Asked], actual: u64) {
         let at_us = self.at_us();
         for ask in all {
             let matches = |one: &&Asked| ask.id.1.is_empty() || one.user == ask.id.1;
             let actual =
                 asked.iter().filter(matches).fold(0, |sum: u64, _| sum.saturating_add(actual));
-            let is_planned = self.rules.all[ask.id.0].follows_late;
+            let is_planned = self.rules.all[ask.id.0].lets_requests_supply();
             match (&ask.values, self.models.get_mut(&ask.id)) {
                 (Some(values), _) => {
                     self.models.under(at_us, &ask.id, values).settle(at_us, ask.cost, actual);
