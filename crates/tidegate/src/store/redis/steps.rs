@@ -28,7 +28,7 @@ use crate::store::{
 };
 use decide::{Remembered, by_key};
 use late::took;
-use limiters::{KeyCount, Loaded, know_loaded, know_revision, part, script_limiters};
+use limiters::{KeyCount, Loaded, know_loaded_exactly, know_revision, part, script_limiters};
 use record::run_on_record;
 
 /// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
@@ -261,7 +261,7 @@ impl RedisStore {
         self.client.first_found().await?;
         // By the shard of the key of that name. If this fails, the first request asks.
         let key = self.client.settings().key_prefix.as_bytes();
-        let _ = know_loaded(self, key, self.client.deadline()).await;
+        let _ = know_loaded_exactly(self, key, self.client.deadline()).await;
         Ok(())
     }
 

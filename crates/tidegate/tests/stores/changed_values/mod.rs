@@ -19,6 +19,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::server::nodes::Nodes;
+use crate::server::proxy::Proxy;
 use crate::server::{Server, check, gate_over, lose, rule, settings};
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
@@ -172,6 +173,29 @@ async fn the_newest_values_that_have_taken_decide_for_every_node() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn values_are_not_newer_because_the_store_replied_late() {
+    let server = Server::start(&[]);
+    let proxy = Proxy::before(server.port).await;
+    let url = proxy.url();
+    let old = SharedGate::new(of_revision(0, vec![log("r", 10)]), settings(&url), |_| {}).unwrap();
+    // The store is found fit, and has not dated the policy.
+    let rule = Rule::new(log("r", 1).spec).unwrap();
+    assert!(old.store().check_under("other", b"ada", &rule, 1).await.unwrap().is_allowed());
+    proxy.stop_at(proxy.scripts());
+    let loads_later = async {
+        let (new, _) = gate_over(&server.url(), vec![log("r", 5)]).await;
+        // Longer than the time between the two loads.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        proxy.stop_at(usize::MAX);
+        new
+    };
+    let (connected, new) = tokio::join!(old.store().connected(), loads_later);
+    connected.unwrap();
+    assert_eq!(asked(&new, "ada", 1).await, (true, vec![5]));
+    assert_eq!(asked(&old, "ada", 1).await, (true, vec![5]));
 }
 
 #[tokio::test]

@@ -163,18 +163,21 @@ pub(super) async fn know_revision(
     asks: &[KeyAsk],
     deadline: Instant,
 ) -> Result<(), StoreError> {
-    match asks.iter().find(|ask| has_revision(ask)) {
-        Some(first) => know_loaded(store, &first.fingerprint, deadline).await,
-        None => Ok(()),
+    let first = asks.iter().find(|ask| has_revision(ask));
+    if let Some(first) = first.filter(|_| store.loaded.there.get().is_none()) {
+        let loaded = ask_when_loaded(store, &first.fingerprint, deadline).await?;
+        // If several calls ask together, the first reply counts for all.
+        store.loaded.there.get_or_init(|| loaded);
     }
+    Ok(())
 }
 
-/// Dates the first policy by the clock of the shard of `key`. A policy that another node loads after this
-/// has ended is newer.
+/// Dates the first policy by the clock of the shard of `key`, as exactly as a few questions can. A policy that another
+/// node loads after this has ended is newer.
 ///
 /// # Errors
 /// The store did not reply.
-pub(super) async fn know_loaded(
+pub(super) async fn know_loaded_exactly(
     store: &RedisStore,
     key: &[u8],
     deadline: Instant,
@@ -182,7 +185,25 @@ pub(super) async fn know_loaded(
     if store.loaded.there.get().is_some() {
         return Ok(());
     }
-    // Measured before the question: the date may then be a little too late, but never too early.
+    let mut loaded = ask_when_loaded(store, key, deadline).await?;
+    for _ in 0..2 {
+        // A slow reply dates the policy too late, as if it were newer than a policy that was loaded after it.
+        if let Ok(again) = ask_when_loaded(store, key, deadline).await {
+            loaded = loaded.min(again);
+        }
+    }
+    store.loaded.there.get_or_init(|| loaded);
+    Ok(())
+}
+
+/// Returns when the first policy was loaded, by the clock of the shard of `key`. The time may be as much too late as the
+/// reply takes, but is never too early.
+async fn ask_when_loaded(
+    store: &RedisStore,
+    key: &[u8],
+    deadline: Instant,
+) -> Result<Timestamp, StoreError> {
+    // Measured before the question.
     let passed = store.host.now().since(store.loaded.here);
     let call = Call::of_script(&TIME, vec![key.to_vec()], Vec::new());
     let reply = store.client.run(&call, deadline).await?;
@@ -190,10 +211,7 @@ pub(super) async fn know_loaded(
         RedisReply::Int(now) => u64::try_from(now).ok().map(Timestamp::from_micros),
         _ => None,
     };
-    let now = now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?;
-    // If several calls ask together, the first reply counts for all.
-    store.loaded.there.get_or_init(|| now.minus(passed));
-    Ok(())
+    Ok(now.ok_or_else(|| StoreError::Answer("no time".to_owned()))?.minus(passed))
 }
 
 /// Returns the revision of the values that a limiter is asked under: the number of the policy, and when the
