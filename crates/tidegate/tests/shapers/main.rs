@@ -6,11 +6,12 @@
     reason = "a test fails by panicking"
 )]
 
-mod amend;
 #[cfg(feature = "tokio")]
 mod on_tokio;
+mod paced;
 mod queue;
 mod receive;
+#[path = "../common/tasks/mod.rs"]
 mod tasks;
 mod walk;
 mod workers;

@@ -92,6 +92,22 @@ fn strict_spacing_keeps_late_departures_apart() {
     assert_eq!(queue.poll(ms(560)), item('C', 300));
 }
 
+/// The last item that left delays the next item by the spacing of the pace in force.
+#[test]
+fn strict_spacing_follows_the_pace() {
+    let mut queue = ten_a_second(9).strict();
+    for name in ['A', 'B', 'C'] {
+        pushed(&mut queue, 0, name, 1).unwrap();
+    }
+    assert_eq!(queue.poll(ms(250)), item('A', 0));
+    assert_eq!(queue.poll(ms(250)), Next::At(ms(350)));
+    queue.amend(ms(260), spec(20, 1_000, 9)).unwrap();
+    assert_eq!(queue.poll(ms(260)), Next::At(ms(300)));
+    queue.amend(ms(270), spec(5, 1_000, 9)).unwrap();
+    assert_eq!(queue.poll(ms(270)), Next::At(ms(450)));
+    assert_eq!(queue.poll(ms(450)), item('B', 100));
+}
+
 #[test]
 fn strict_spacing_steps_back_with_the_clock() {
     let hour = 3_600_000;
@@ -145,15 +161,25 @@ fn closed_now_it_gives_back_the_rest_in_order() {
 }
 
 #[test]
-fn a_rule_that_can_not_shape_is_an_error_that_says_why() {
-    let message = |spec| ShapingQueue::<()>::new(spec).unwrap_err().to_string();
-    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
-    assert!(message(bucket).contains("expected `leaky_queue`"), "{}", message(bucket));
-    let unlimited = Spec::unlimited(AlgorithmKind::LeakyQueue);
-    assert!(message(unlimited).contains("nothing would bound the queue"));
-    let wrong = spec(10, 0, 2);
-    assert!(message(wrong).contains("`window` is 0us"), "{}", message(wrong));
-    assert!(matches!(ShapingQueue::<()>::new(wrong), Err(ShaperError::Rule(_))));
+fn a_rule_that_can_not_shape_is_an_error_that_says_why_and_changes_no_pace() {
+    let mut queue = ten_a_second(4);
+    for name in ['A', 'B'] {
+        pushed(&mut queue, 0, name, 1).unwrap();
+    }
+    for (wrong, said) in [
+        (
+            Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1)),
+            "expected `leaky_queue`",
+        ),
+        (Spec::unlimited(AlgorithmKind::LeakyQueue), "nothing would bound the queue"),
+        (spec(10, 0, 2), "`window` is 0us"),
+    ] {
+        let error = ShapingQueue::<()>::new(wrong).unwrap_err();
+        assert!(error.to_string().contains(said), "{error}");
+        assert_eq!(queue.amend(ms(50), wrong), Err(error));
+    }
+    assert!(matches!(queue.amend(ms(50), spec(10, 0, 2)), Err(ShaperError::Rule(_))));
+    assert_eq!((queue.poll(ms(50)), queue.poll(ms(50))), (item('A', 0), Next::At(ms(100))));
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use crate::tasks::{Bell, Task, ms, now, push_all, shaper, ten_a_second};
+use crate::paced::{now, push_all, shaper, spec, ten_a_second};
+use crate::tasks::{Task, Woken, ms};
 use std::time::Duration;
 use testkit::traffic::Rng;
 use tidegate::{Clock as _, Departure, ManualClock, Next, Refusal, Shaper};
@@ -18,23 +19,23 @@ fn an_item_comes_in_its_slot_and_not_a_microsecond_sooner() {
     let slot = clock.now().plus(ms(100));
     assert_eq!(now(shaper.next()), Some(Some('A')));
     let mut next = Task::new(shaper.next_departure());
-    assert_eq!(next.poll(), Poll::Pending);
+    assert_eq!(next.result(), Poll::Pending);
     clock.advance(Duration::from_micros(99_999));
-    assert_eq!((next.woken(), next.poll()), (0, Poll::Pending));
+    assert_eq!((next.wakes(), next.result()), (0, Poll::Pending));
     clock.advance(Duration::from_micros(1));
-    assert_eq!(next.woken(), 1);
-    assert_eq!(next.poll(), Poll::Ready(Some(Departure { item: 'B', slot })));
+    assert_eq!(next.wakes(), 1);
+    assert_eq!(next.result(), Poll::Ready(Some(Departure { item: 'B', slot })));
 }
 
 #[test]
 fn who_waits_at_an_empty_line_is_woken_by_the_first_item_only() {
     let (shaper, clock) = ten_a_second();
     let mut next = Task::new(shaper.next());
-    assert_eq!(next.poll(), Poll::Pending);
+    assert_eq!(next.result(), Poll::Pending);
     shaper.push('A').unwrap();
     shaper.push('B').unwrap();
-    assert_eq!(next.woken(), 1);
-    assert_eq!((next.poll(), clock.sleepers()), (Poll::Ready(Some('A')), 0));
+    assert_eq!(next.wakes(), 1);
+    assert_eq!((next.result(), clock.sleepers()), (Poll::Ready(Some('A')), 0));
 }
 
 #[test]
@@ -44,10 +45,33 @@ fn who_sleeps_for_a_slot_is_woken_by_an_item_that_is_due_sooner() {
     shaper.push('B').unwrap();
     assert_eq!(now(shaper.next()), Some(Some('A')));
     let mut next = Task::new(shaper.next());
-    assert_eq!((next.poll(), clock.sleepers()), (Poll::Pending, 1));
+    assert_eq!((next.result(), clock.sleepers()), (Poll::Pending, 1));
     shaper.push_cost('C', 0).unwrap();
-    assert_eq!((next.woken(), next.poll()), (1, Poll::Ready(Some('C'))));
+    assert_eq!((next.wakes(), next.result()), (1, Poll::Ready(Some('C'))));
     assert_eq!(clock.sleepers(), 0, "its alarm is gone with it");
+}
+
+#[test]
+fn who_sleeps_for_a_slot_is_woken_when_it_comes_sooner_and_sleeps_on_when_later() {
+    let (shaper, clock) = shaper(1, 9);
+    push_all(&shaper, ['A', 'B', 'C']);
+    assert_eq!(now(shaper.next()), Some(Some('A')));
+    let (mut one, mut other) = (Task::new(shaper.next()), Task::new(shaper.next()));
+    assert_eq!((one.result(), other.result()), (Poll::Pending, Poll::Pending));
+    shaper.amend(spec(100, 9)).unwrap();
+    assert_eq!((one.wakes(), other.wakes()), (1, 1));
+    assert_eq!((one.result_if_woken(), other.result_if_woken()), (Poll::Pending, Poll::Pending));
+    clock.advance(ms(10));
+    assert_eq!(one.result_if_woken(), Poll::Ready(Some('B')));
+    assert_eq!(other.result_if_woken(), Poll::Pending);
+    shaper.amend(spec(1, 9)).unwrap();
+    assert!(!other.is_woken(), "later is no news");
+    clock.advance(ms(10));
+    assert_eq!(other.result_if_woken(), Poll::Pending, "it looked, and sleeps on");
+    clock.advance(ms(989));
+    assert!(!other.is_woken());
+    clock.advance(ms(1));
+    assert_eq!(other.result_if_woken(), Poll::Ready(Some('C')));
 }
 
 /// Dropped after each number of polls, wherever the clock then is.
@@ -59,7 +83,7 @@ fn a_receiver_that_is_dropped_loses_no_item() {
             push_all(&shaper, ['A', 'B', 'C']);
             assert_eq!(now(shaper.next()), Some(Some('A')));
             let mut next = Task::new(shaper.next());
-            (0..polls).for_each(|_| assert_eq!(next.poll(), Poll::Pending));
+            (0..polls).for_each(|_| assert_eq!(next.result(), Poll::Pending));
             clock.advance(ms(moved_ms));
             drop(next);
             assert_eq!((shaper.len(), clock.sleepers()), (2, 0));
@@ -75,7 +99,7 @@ fn a_receiver_that_is_dropped_loses_no_item() {
 #[test]
 fn a_receiver_that_is_dropped_leaves_no_trace() {
     let (shaper, _clock) = ten_a_second::<char>();
-    let bell = Arc::new(Bell::default());
+    let bell = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&bell));
     let mut next = Box::pin(shaper.next());
     assert_eq!(next.as_mut().poll(&mut Context::from_waker(&waker)), Poll::Pending);
@@ -90,14 +114,14 @@ fn a_receiver_that_sits_still_holds_nobody_up() {
     let (shaper, clock) = ten_a_second();
     let mut still = Task::new(shaper.next());
     let mut lively = Task::new(shaper.next());
-    assert_eq!((still.poll(), lively.poll()), (Poll::Pending, Poll::Pending));
+    assert_eq!((still.result(), lively.result()), (Poll::Pending, Poll::Pending));
     push_all(&shaper, ['A', 'B']);
-    assert_eq!(lively.poll_if_woken(), Poll::Ready(Some('A')));
+    assert_eq!(lively.result_if_woken(), Poll::Ready(Some('A')));
     let mut lively = Task::new(shaper.next());
-    assert_eq!(lively.poll(), Poll::Pending);
+    assert_eq!(lively.result(), Poll::Pending);
     clock.advance(ms(100));
-    assert_eq!(lively.poll_if_woken(), Poll::Ready(Some('B')));
-    assert_eq!(still.poll(), Poll::Pending);
+    assert_eq!(lively.result_if_woken(), Poll::Ready(Some('B')));
+    assert_eq!(still.result(), Poll::Pending);
 }
 
 #[test]
@@ -108,10 +132,10 @@ fn closed_it_drains_at_its_pace_and_then_ends_for_all() {
     assert_eq!(shaper.push('C').unwrap_err().refusal, Refusal::Closed);
     assert_eq!(now(shaper.next()), Some(Some('A')));
     let (mut one, mut other) = (Task::new(shaper.next()), Task::new(shaper.next()));
-    assert_eq!((one.poll(), other.poll()), (Poll::Pending, Poll::Pending));
+    assert_eq!((one.result(), other.result()), (Poll::Pending, Poll::Pending));
     clock.advance(ms(100));
-    assert_eq!(one.poll_if_woken(), Poll::Ready(Some('B')));
-    assert_eq!(other.poll_if_woken(), Poll::Ready(None));
+    assert_eq!(one.result_if_woken(), Poll::Ready(Some('B')));
+    assert_eq!(other.result_if_woken(), Poll::Ready(None));
     assert_eq!(now(shaper.next()), Some(None));
     assert_eq!(shaper.try_next(), Next::Ended);
 }
@@ -120,9 +144,9 @@ fn closed_it_drains_at_its_pace_and_then_ends_for_all() {
 fn who_waits_is_woken_by_the_end() {
     let (shaper, _clock) = ten_a_second::<char>();
     let mut next = Task::new(shaper.next());
-    assert_eq!(next.poll(), Poll::Pending);
+    assert_eq!(next.result(), Poll::Pending);
     shaper.close();
-    assert_eq!(next.poll_if_woken(), Poll::Ready(None));
+    assert_eq!(next.result_if_woken(), Poll::Ready(None));
 }
 
 #[test]
@@ -131,11 +155,11 @@ fn closed_now_it_gives_back_the_rest_and_ends_at_once() {
     push_all(&shaper, ['A', 'B', 'C']);
     assert_eq!(now(shaper.next()), Some(Some('A')));
     let mut next = Task::new(shaper.next());
-    assert_eq!(next.poll(), Poll::Pending);
+    assert_eq!(next.result(), Poll::Pending);
     shaper.close();
-    assert_eq!(next.poll_if_woken(), Poll::Pending, "B and C still leave");
+    assert_eq!(next.result_if_woken(), Poll::Pending, "B and C still leave");
     assert_eq!(shaper.close_now(), ['B', 'C']);
-    assert_eq!((next.poll_if_woken(), clock.sleepers()), (Poll::Ready(None), 0));
+    assert_eq!((next.result_if_woken(), clock.sleepers()), (Poll::Ready(None), 0));
 }
 
 #[test]
@@ -207,7 +231,7 @@ fn whatever_receivers_do_items_come_once_and_in_their_slots() {
         });
         let mut fickle = Vec::new();
         let mut taken_in = Vec::new();
-        assert!(worker.poll().is_pending());
+        assert!(worker.result().is_pending());
         for number in 0..200 {
             match rng.below(5) {
                 0 => fickle.push(Task::new(shaper.next_departure())),
@@ -215,11 +239,11 @@ fn whatever_receivers_do_items_come_once_and_in_their_slots() {
                 2 => clock.advance_to(clock.next_sleeper().unwrap_or(clock.now())),
                 _ => taken_in.extend(shaper.push(number).is_ok().then_some(number)),
             }
-            fickle.retain_mut(|task| match task.poll() {
+            fickle.retain_mut(|task| match task.result() {
                 Poll::Ready(left) => left.map(&take).is_none(),
                 Poll::Pending => rng.chance(50),
             });
-            assert!(worker.poll_if_woken().is_pending(), "the line is not closed");
+            assert!(worker.result_if_woken().is_pending(), "the line is not closed");
         }
         drop((fickle, worker));
         assert_eq!(clock.sleepers(), 0, "seed {seed}");

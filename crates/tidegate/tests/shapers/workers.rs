@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use std::task::Poll;
 use std::thread;
 
-use crate::tasks::{Task, ms, push_all, spec, ten_a_second};
+use crate::paced::{now, push_all, spec, ten_a_second};
+use crate::tasks::{Task, ms};
 use tidegate::{Clock as _, Refusal, Shaper};
 
 /// Three items that are 100 ms apart, and a handler that takes no time, or 250 ms: then they are late, in order, and none
@@ -22,13 +23,13 @@ fn a_handler_is_called_in_each_slot_and_a_slow_one_makes_later_items_late_and_lo
             tidegate::Timer::sleep_until(&clock, clock.now().plus(ms(takes_ms)))
         };
         let mut run = Task::new(shaper.clone().run(handler));
-        assert_eq!(run.poll(), Poll::Pending, "{takes_ms} ms");
+        assert_eq!(run.result(), Poll::Pending, "{takes_ms} ms");
         push_all(&shaper, ['A', 'B', 'C']);
         shaper.close();
-        assert_eq!(run.poll_if_woken(), Poll::Pending, "{takes_ms} ms");
+        assert_eq!(run.result_if_woken(), Poll::Pending, "{takes_ms} ms");
         while let Some(at) = clock.next_sleeper() {
             clock.advance_to(at);
-            if run.poll_if_woken().is_ready() {
+            if run.result_if_woken().is_ready() {
                 break;
             }
         }
@@ -43,14 +44,14 @@ fn a_worker_at_an_empty_line_has_no_alarm_set() {
     let (shaper, clock) = ten_a_second();
     let mut run = Task::new(shaper.clone().run(async |_: char| {}));
     push_all(&shaper, ['A', 'B']);
-    assert_eq!((run.poll(), clock.sleepers()), (Poll::Pending, 1));
+    assert_eq!((run.result(), clock.sleepers()), (Poll::Pending, 1));
     shaper.push_cost('C', 0).unwrap();
     clock.advance(ms(100));
-    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Pending, 0));
+    assert_eq!((run.result_if_woken(), clock.sleepers()), (Poll::Pending, 0));
     assert_eq!(shaper.push('D'), Ok(ms(100)));
-    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Pending, 1));
+    assert_eq!((run.result_if_woken(), clock.sleepers()), (Poll::Pending, 1));
     assert_eq!(shaper.close_now(), ['D']);
-    assert_eq!((run.poll_if_woken(), clock.sleepers()), (Poll::Ready(()), 0));
+    assert_eq!((run.result_if_woken(), clock.sleepers()), (Poll::Ready(()), 0));
 }
 
 #[test]
@@ -59,12 +60,12 @@ fn a_handler_that_panics_takes_one_item_with_it_and_no_more() {
     shaper.push('A').unwrap();
     shaper.push_cost('B', 0).unwrap();
     let mut run = Task::new(shaper.clone().run(async |name: char| assert_ne!(name, 'A', "bad")));
-    assert!(catch_unwind(AssertUnwindSafe(|| run.poll())).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| run.result())).is_err());
     drop(run);
 
     let handled = RefCell::new(Vec::new());
     shaper.close();
-    let rest = crate::tasks::now(shaper.run(async |name| handled.borrow_mut().push(name)));
+    let rest = now(shaper.run(async |name| handled.borrow_mut().push(name)));
     assert_eq!((rest, handled.take()), (Some(()), vec!['B']));
 }
 
@@ -96,6 +97,28 @@ fn a_thread_sleeps_until_the_slot_and_is_woken_by_an_item_and_by_the_end() {
     clock.advance(ms(100));
     shaper.close();
     assert_eq!(handled.join().unwrap(), ['A', 'B']);
+}
+
+/// A thread that is parked until the last instant there is.
+#[test]
+fn a_worker_that_waits_for_ever_goes_on_after_a_change() {
+    let line = Shaper::new(spec(1_000, 9)).unwrap();
+    push_all(&line, ['A', 'B', 'C']);
+    line.amend(spec(0, 9)).unwrap();
+    let worker = std::thread::spawn({
+        let line = line.clone();
+        move || {
+            let mut taken = Vec::new();
+            line.run_blocking(|item| taken.push(item));
+            taken
+        }
+    });
+    while line.len() > 2 {
+        std::thread::yield_now();
+    }
+    line.amend(spec(1_000_000, 9)).unwrap();
+    line.close();
+    assert_eq!(worker.join().unwrap(), ['A', 'B', 'C']);
 }
 
 /// Two threads push, two take, by the system's clock at the highest pace there is: accepted items come out once each,
@@ -149,7 +172,8 @@ fn a_stream_gives_each_item_in_its_slot_and_ends() {
     let mut stream = shaper.stream();
     push_all(&shaper, ['A', 'B']);
     shaper.close();
-    let mut next = || Task::new(poll_fn(|context| Pin::new(&mut stream).poll_next(context))).poll();
+    let mut next =
+        || Task::new(poll_fn(|context| Pin::new(&mut stream).poll_next(context))).result();
     assert_eq!((next(), next()), (Poll::Ready(Some('A')), Poll::Pending));
     clock.advance(std::time::Duration::from_micros(99_999));
     assert_eq!(next(), Poll::Pending);

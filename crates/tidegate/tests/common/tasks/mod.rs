@@ -11,7 +11,7 @@ use tidegate::{AlgorithmKind, Clock, ManualClock, Spec, Timestamp};
 
 /// Counts how often it was woken.
 #[derive(Debug, Default)]
-struct Woken(AtomicUsize);
+pub struct Woken(AtomicUsize);
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
@@ -61,6 +61,17 @@ impl<'a, T> Task<'a, T> {
             self.future = None;
         }
         self.end.is_some()
+    }
+
+    /// Polls it, woken or not, and takes its result.
+    pub fn result(&mut self) -> Poll<T> {
+        self.poll_now();
+        self.end.take().map_or(Poll::Pending, |(_, end)| Poll::Ready(end))
+    }
+
+    /// Polls it if it was woken since it was polled last, as a runtime does, and takes its result.
+    pub fn result_if_woken(&mut self) -> Poll<T> {
+        if self.is_woken() { self.result() } else { Poll::Pending }
     }
 
     /// Returns the number of times that it was woken.
