@@ -4,6 +4,7 @@
 
 mod known;
 mod threads;
+mod waiting;
 mod walk;
 
 use std::time::Duration;

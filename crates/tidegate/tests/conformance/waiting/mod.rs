@@ -2,9 +2,7 @@
 //!
 //! Nothing here needs time to pass: units come from refunds and resets, so that stores can be waited for as well.
 
-mod changed;
 mod in_time;
-mod replaced;
 mod walk;
 
 use std::time::Duration;
@@ -30,7 +28,7 @@ every_subject_in_memory! { a_peek_counts_the_waiters }
 
 /// The number of looks for a store's answer, a millisecond apart: longer than any answer takes.
 const LOOKS: u32 = 30_000;
-const WEEK: Duration = Duration::from_secs(7 * 86_400);
+pub(crate) const WEEK: Duration = Duration::from_secs(7 * 86_400);
 
 /// Polls woken tasks until `happened` returns true.
 pub(crate) fn until<'t, T>(tasks: &mut [Task<'t, T>], happened: impl Fn(&[Task<'t, T>]) -> bool) {
