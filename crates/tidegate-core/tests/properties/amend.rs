@@ -54,6 +54,7 @@ fn for_many_changes(
     });
 }
 
+/// Pitfall: each reload filled every bucket.
 #[test]
 fn what_was_used_stays_used_under_any_other_rule() {
     let any = |rng: &mut Rng, _: &Policy| any_rule(rng);

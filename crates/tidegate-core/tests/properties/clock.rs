@@ -20,6 +20,8 @@ fn longest_wait_us(policy: &Policy) -> u64 {
 }
 
 /// After any steps of the clock, a time that is W longer than the longest wait is enough if no further step happens.
+///
+/// Pitfall: an hour's step back locked callers out for an hour.
 #[test]
 fn nobody_waits_longer_than_a_window_because_of_a_step() {
     for_many_policies(701, 2 * MANY, |rng, policy| {
@@ -144,6 +146,8 @@ fn a_step_back_alone_gives_nothing() {
 }
 
 /// The wait is counted on the clock that was read, and includes the time from that reading to the last unit.
+///
+/// Pitfall: waits were counted from the time of the last unit for callers whose clock was still before it.
 #[test]
 fn after_a_step_back_the_wait_reported_is_enough_and_not_a_microsecond_too_much() {
     let mut waits = 0;

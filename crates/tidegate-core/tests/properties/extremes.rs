@@ -119,6 +119,7 @@ fn a_debt_without_end_leaves_the_limit_in_force() {
     });
 }
 
+/// Pitfall: `period * (n - 1)` wrapped, and a bucket of 10 admitted a cost of 3,689,348,816.
 #[test]
 fn costs_too_large_ever_to_fit_are_never_admitted() {
     for_many_policies(804, MANY, |rng, policy| {

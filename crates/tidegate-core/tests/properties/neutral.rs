@@ -6,6 +6,7 @@ use crate::{MANY, STEPS, answers, common, for_many_policies};
 
 use testkit::traffic;
 
+/// Pitfall: refused requests still counted, and a caller that kept asking was never admitted again.
 #[test]
 fn a_refusal_changes_no_later_decision() {
     for_many_policies(401, 2 * MANY, |rng, policy| {

@@ -9,6 +9,7 @@ fn is_reachable(at_us: u64, wait_us: u64) -> bool {
     at_us.checked_add(wait_us).is_some_and(|then| then < END_US)
 }
 
+/// Pitfall: in whole seconds `retry_after` was 0 while denied, or too early, and callers came back to a second refusal.
 #[test]
 fn retry_after_is_sufficient_and_minimal() {
     for_many_answers(501, |limiter, at_us, cost, answer| match answer.retry_after_us {
@@ -60,6 +61,8 @@ fn reset_after_is_sufficient_and_minimal() {
 }
 
 /// A bucket that begins with fewer tokens is idle only if it never begins again.
+///
+/// Pitfall: milliseconds were given instead of seconds, and keys were kept a thousand times too long.
 #[test]
 fn a_limiter_may_be_forgotten_just_when_reset_after_says() {
     for_many_policies(504, 2 * MANY, |rng, policy| {
