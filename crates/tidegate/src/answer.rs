@@ -6,6 +6,8 @@
 mod values;
 
 use std::cmp::Reverse;
+#[cfg(feature = "redis")]
+use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp, Token};
 
@@ -15,7 +17,9 @@ use crate::request::{Descriptor, Request};
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage, is_near};
 use crate::step::{Decided, DescriptorSet, FirstReservation, Lack, Lineage, Standing};
-use crate::store::memory::{Generation, Kept};
+#[cfg(feature = "redis")]
+use crate::store::Generation;
+use crate::store::memory::{Kept, MemoryGeneration};
 pub use values::Unreached;
 
 /// One limiter's reply, with the ask that it belongs to.
@@ -40,7 +44,10 @@ pub(crate) struct Reply {
 #[derive(Clone, Debug)]
 pub(crate) enum Rules<'g> {
     /// The rules of a policy, which the answer keeps because it may have been replaced since.
-    Kept(Kept<Generation>),
+    Kept(Kept<MemoryGeneration>),
+    /// The rules of a policy over a shared store.
+    #[cfg(feature = "redis")]
+    Shared(Arc<Generation>),
     /// The rules of an answer that was built outside a gate.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "a gate keeps its policies"))]
     Borrowed(&'g [PolicyRule]),
@@ -50,24 +57,23 @@ impl Rules<'_> {
     #[inline]
     fn get(&self, number: u32) -> Option<&PolicyRule> {
         match self {
-            Self::Kept(generation) => generation.policy.rules().get(number as usize),
             Self::Borrowed(rules) => rules.get(number as usize),
+            _ => self.policy()?.rules().get(number as usize),
         }
     }
 
     fn lineage(&self, number: u32) -> Lineage {
         match self {
             Self::Kept(generation) => generation.lineage(number as usize),
+            #[cfg(feature = "redis")]
+            Self::Shared(generation) => generation.lineage(number as usize),
             Self::Borrowed(_) => Lineage::NONE,
         }
     }
 
     #[cfg(feature = "headers")]
     pub(crate) fn reset_field(&self) -> ResetField {
-        match self {
-            Self::Kept(generation) => generation.policy.reset_field(),
-            Self::Borrowed(_) => ResetField::default(),
-        }
+        self.policy().map_or_else(ResetField::default, Policy::reset_field)
     }
 
     /// The policy; `None` if the answer was built outside a gate.
@@ -75,6 +81,8 @@ impl Rules<'_> {
     pub(crate) fn policy(&self) -> Option<&Policy> {
         match self {
             Self::Kept(generation) => Some(&generation.policy),
+            #[cfg(feature = "redis")]
+            Self::Shared(generation) => Some(&generation.policy),
             Self::Borrowed(_) => None,
         }
     }

@@ -131,8 +131,8 @@ mod recent;
 
 use std::sync::Arc;
 
+use crate::store::Generation;
 use crate::store::Store;
-use crate::store::memory::Generation;
 pub(crate) use across_slots::AcrossSlots;
 pub(crate) use carry::Carry;
 pub(crate) use denials::{DenialMemory, Denials, OnDenied};

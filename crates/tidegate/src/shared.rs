@@ -24,7 +24,8 @@ use crate::layers::{AcrossSlots, Carry, Leases, Local, Tower, UntilDropped};
 use crate::request::{Descriptor, Origin, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Done;
-use crate::store::memory::{Generation, Kept, Newest};
+use crate::store::Generation;
+use crate::store::memory::Newest;
 use crate::store::redis::{RedisStore, key_of};
 use crate::store::{
     ErrorMeaning as _, GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, StoreCounts, Verb,
@@ -222,7 +223,8 @@ impl<S: Store> SharedGate<S> {
     ) -> InlineList<KeyAsk> {
         let mut asks = InlineList::new();
         self.front.resolve(
-            &in_force.generation,
+            &in_force.generation.policy,
+            |rule| in_force.generation.lineage(rule),
             request,
             |rule: &PolicyRule, descriptor: &Descriptor<'_>| {
                 key_of(&self.key_prefix, rule, descriptor)
@@ -333,7 +335,7 @@ impl<S: Store> InForce<S> {
     fn answer<'g>(&self, asks: &[KeyAsk], reply: StepReply) -> Answer<'g> {
         let StepReply { allowed, now, repeated, first, standing, replies, .. } = reply;
         let done = Done { allowed, at: now, repeated, decisions: replies };
-        let rules = Rules::Kept(Kept::from(Arc::clone(&self.generation)));
+        let rules = Rules::Shared(Arc::clone(&self.generation));
         let mut answer = frontend::answer(rules, asks, done, standing, |reply| {
             reply.as_mut().map(|reply| &mut reply.decided)
         });

@@ -17,8 +17,6 @@ pub(crate) mod memory;
 pub(crate) mod redis;
 
 #[cfg(feature = "redis")]
-pub use self::memory::Generation;
-#[cfg(feature = "redis")]
 pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
 pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
@@ -31,7 +29,7 @@ pub(crate) use contract::{
 };
 #[cfg(feature = "redis")]
 pub use contract::{
-    GaveUp, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
+    GaveUp, Generation, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
     LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, ReturnReply, StepArgs, StepReply,
     Store, StoreCounts, StoreEvent, Verb,
 };

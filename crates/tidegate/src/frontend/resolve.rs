@@ -7,10 +7,9 @@ use crate::key::{Fingerprint, Seed};
 use crate::request::{Descriptor, Request, RequestInternals as _, same};
 use crate::rules::{Mode, Policy, PolicyInternals as _, PolicyRule, RuleInternals as _, Usage};
 use crate::step::{Ask, AskKind, AskValues, DescriptorSet, Lineage, TakenUnits, ValuesSource};
-use crate::store::memory::Generation;
 
 impl<C> Frontend<C> {
-    /// Adds the limiters of a request in `generation` to the empty list `all`, in the order of the rules. A limiter that
+    /// Adds the limiters of a request under `policy` to the empty list `all`, in the order of the rules. A limiter that
     /// matches twice, by `known_by`, appears once with the sum of its costs.
     ///
     /// A rule whose own values admit everything is left out, unless `may_have_others` returns that plans or
@@ -18,13 +17,13 @@ impl<C> Frontend<C> {
     /// there may be some.
     pub(crate) fn resolve<'p, K: PartialEq, A: Array<Item = Ask<K>>>(
         &self,
-        generation: &'p Generation,
+        policy: &'p Policy,
+        lineage_of: impl Fn(usize) -> Lineage,
         request: &Request<'_>,
         mut known_by: impl FnMut(&'p PolicyRule, &Descriptor<'_>) -> K,
         may_have_others: impl Fn(usize) -> bool,
         all: &mut SmallVec<A>,
     ) -> bool {
-        let policy = &*generation.policy;
         let mut has_unlimited = false;
         let mut usage = Reported::default();
         for (place, descriptor) in request.descriptors().iter().enumerate() {
@@ -41,7 +40,7 @@ impl<C> Frontend<C> {
                 if own.is_unlimited() && from_request.is_none() && !may_have_others(number) {
                     return;
                 }
-                let lineage = generation.lineage(number);
+                let lineage = lineage_of(number);
                 let fingerprint = known_by(rule, descriptor);
                 match all
                     .iter_mut()

@@ -1,7 +1,7 @@
 //! The counts of a gate's memory.
 
 use crate::rules::PolicyRule;
-use crate::store::memory::{Generation, Kept, KeptOfRule};
+use crate::store::memory::{Kept, KeptOfRule, MemoryGeneration};
 
 /// The counts of a gate's memory ([`Gate::counts`](crate::Gate::counts)).
 #[derive(Clone, Debug)]
@@ -13,7 +13,7 @@ pub struct GateCounts {
     pub remembered_answers: usize,
     /// Answers that were dropped so far before they expired, for lack of room.
     pub forgotten_answers: u64,
-    pub(super) generation: Kept<Generation>,
+    pub(super) generation: Kept<MemoryGeneration>,
 }
 
 impl GateCounts {

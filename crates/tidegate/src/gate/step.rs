@@ -13,7 +13,7 @@ use crate::inline_list::{InlineList, StepList};
 use crate::request::{Descriptor, Request, RequestInternals as _};
 use crate::rules::PolicyInternals as _;
 use crate::step::{Ask, Done, Standing, Step};
-use crate::store::memory::{Generation, Kept, Moved};
+use crate::store::memory::{Kept, MemoryGeneration, Moved};
 
 impl<C: Clock> Gate<C> {
     /// Decides a request that does not wait, at the time of `clock`.
@@ -37,7 +37,7 @@ impl<C: Clock> Gate<C> {
         request: &Request<'_>,
         clock: &impl Clock,
         step: Step,
-        then: impl FnOnce(Kept<Generation>, &[Ask], Done) -> T,
+        then: impl FnOnce(Kept<MemoryGeneration>, &[Ask], Done) -> T,
     ) -> T {
         if !self.queues.are_idle() {
             let Stepped { generation, asks, done } = self.run_behind(request, clock, step);
@@ -61,7 +61,7 @@ impl<C: Clock> Gate<C> {
     #[inline]
     fn step_in(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         request: &Request<'_>,
         asks: &[Ask],
         clock: &impl Clock,
@@ -77,7 +77,7 @@ impl<C: Clock> Gate<C> {
     /// Runs one step over the limiters in `asks`, regardless of waiters.
     pub(super) fn step_at(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
@@ -94,7 +94,7 @@ impl<C: Clock> Gate<C> {
     #[inline]
     pub(super) fn once(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         request: &Request<'_>,
         asks: &[Ask],
         step: Step,
@@ -111,7 +111,7 @@ impl<C: Clock> Gate<C> {
     #[inline]
     pub(super) fn without_asking(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         once: Option<IdempotencyKey>,
         clock: &impl Clock,
@@ -132,7 +132,7 @@ impl<C: Clock> Gate<C> {
     #[cold]
     fn banned(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         left: Vec<Option<Micros>>,
         now: Timestamp,
@@ -151,7 +151,7 @@ impl<C: Clock> Gate<C> {
     pub(super) fn conclude<'g>(
         &'g self,
         request: &Request<'_>,
-        generation: Kept<Generation>,
+        generation: Kept<MemoryGeneration>,
         asks: &[Ask],
         mut done: Done,
     ) -> Answer<'g> {
@@ -183,7 +183,11 @@ impl<C: Clock> Gate<C> {
     }
 
     /// Resolves a request: its limiters in the order of the rules, without duplicates.
-    pub(super) fn asks(&self, generation: &Generation, request: &Request<'_>) -> InlineList<Ask> {
+    pub(super) fn asks(
+        &self,
+        generation: &MemoryGeneration,
+        request: &Request<'_>,
+    ) -> InlineList<Ask> {
         let mut asks = self.all_asks(generation, request);
         keep_limited(&mut asks, &generation.policy);
         asks
@@ -192,7 +196,7 @@ impl<C: Clock> Gate<C> {
     /// Resolves a request, and includes limiters that a plan or the request itself makes unlimited.
     pub(super) fn all_asks(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         request: &Request<'_>,
     ) -> InlineList<Ask> {
         let mut asks = InlineList::new();
@@ -205,14 +209,15 @@ impl<C: Clock> Gate<C> {
     #[inline]
     pub(super) fn resolve<A: Array<Item = Ask>>(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         request: &Request<'_>,
         may_have_others: impl Fn(usize) -> bool,
         asks: &mut SmallVec<A>,
     ) -> bool {
         let mut fingerprints = Fingerprints::new(&self.seed);
         self.front.resolve(
-            generation,
+            &generation.policy,
+            |rule| generation.lineage(rule),
             request,
             |rule, descriptor: &Descriptor<'_>| fingerprints.of(rule, descriptor),
             may_have_others,
@@ -223,14 +228,18 @@ impl<C: Clock> Gate<C> {
 
 /// The answer of a step under the policy that decided.
 #[inline]
-pub(super) fn answer<'g>(generation: Kept<Generation>, asks: &[Ask], done: Done) -> Answer<'g> {
+pub(super) fn answer<'g>(
+    generation: Kept<MemoryGeneration>,
+    asks: &[Ask],
+    done: Done,
+) -> Answer<'g> {
     frontend::answer(Rules::Kept(generation), asks, done, Standing::Exact, |decided| Some(decided))
 }
 
 /// The result of a step, with the policy that decided.
 #[derive(Debug)]
 pub(crate) struct Stepped {
-    pub(super) generation: Kept<Generation>,
+    pub(super) generation: Kept<MemoryGeneration>,
     pub(super) asks: InlineList<Ask>,
     pub(super) done: Done,
 }

@@ -13,7 +13,7 @@ use crate::frontend::{GateQueue, GateQueues, delay_of, may_wait, queue_of, stops
 use crate::inline_list::InlineList;
 use crate::request::{Request, RequestInternals as _};
 use crate::step::{Ask, Done, Step};
-use crate::store::memory::{Generation, Kept, Moved, Preview};
+use crate::store::memory::{Kept, MemoryGeneration, Moved, Preview};
 use crate::wait::{InProcess, QueuedLimiter, Waitable, Waiter, step_behind};
 
 impl<C: Clock> Gate<C> {
@@ -93,7 +93,7 @@ impl<C: Clock> Gate<C> {
     fn waitable<'a>(
         &'a self,
         request: &Request<'a>,
-        generation: Arc<Generation>,
+        generation: Arc<MemoryGeneration>,
         asks: InlineList<Ask>,
         once: Option<IdempotencyKey>,
         max_wait: Micros,
@@ -239,7 +239,7 @@ impl<C: Park> Gate<C> {
 struct ToGate<'g, C> {
     gate: &'g Gate<C>,
     request: Request<'g>,
-    generation: Arc<Generation>,
+    generation: Arc<MemoryGeneration>,
     asks: InlineList<Ask>,
     once: Option<IdempotencyKey>,
     stops: Vec<QueuedLimiter<GateQueue>>,
@@ -251,8 +251,8 @@ impl<C: Clock> ToGate<'_, C> {
     /// Asks the limiters that the request has now: other rules may be in force, and plans are looked up again.
     fn ask_now<T>(
         &self,
-        ask: impl Fn(&Generation, &[Ask], Option<IdempotencyKey>) -> Result<T, Moved>,
-    ) -> (Arc<Generation>, InlineList<Ask>, T) {
+        ask: impl Fn(&MemoryGeneration, &[Ask], Option<IdempotencyKey>) -> Result<T, Moved>,
+    ) -> (Arc<MemoryGeneration>, InlineList<Ask>, T) {
         let (generation, (asks, early)) = self.gate.memory.ask(|generation| {
             // The same policy, and no plan that could differ by now: the limiters are as they were found.
             if std::ptr::eq(generation, &*self.generation) && !generation.any_per_key() {

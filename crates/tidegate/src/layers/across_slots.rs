@@ -21,7 +21,7 @@ use tokio::time::timeout_at;
 
 use crate::request::Origin;
 use crate::rules::Policy;
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{
     ErrorMeaning as _, GaveUp, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb,
     at_places, is_report,

@@ -22,7 +22,7 @@ use tokio::time::sleep;
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::lease::{LimiterReport, Unspent};
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{
     GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent,
     ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,

@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::step::{Decided, Done};
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
 
 /// The longest time for which a denial is repeated.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::step::Standing;
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{
     GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
 };

@@ -12,7 +12,7 @@ use tidegate_core::Micros;
 use crate::inline_list::InlineList;
 use crate::lease::{LeaseCounts, Terms};
 use crate::step::{Decided, Lineage, ValuesSource};
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{GaveUp, KeyAsk, Layer, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
 use spend::LeasesNeeded;
 use state::LeaseState;

@@ -17,7 +17,8 @@ use crate::layers::{DenialMemory, Handles, LayerParts, Local, tower_over};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors, with_values};
 use crate::settings::StoreSettings;
 use crate::step::Lineage;
-use crate::store::memory::{Generation, Newest};
+use crate::store::Generation;
+use crate::store::memory::Newest;
 use crate::store::redis::{Client, RedisStore};
 use crate::store::{
     Hooks, Host, KeyAsk, Layer, OnEvent, OnUnitsBack, Store, StoreError, StoreEvent,
@@ -201,7 +202,7 @@ impl<S: Store> SharedGate<S> {
             },
             |changed| {
                 let before = self.newest();
-                let generation = self.local.memory.newest().share();
+                let generation = self.local.memory.newest().without_tables();
                 let tower = before.tower.under(&generation);
                 self.newest.publish(|| InForce { generation, tower });
                 // Leases under the old values go back once every new request begins under the new policy.
@@ -233,7 +234,7 @@ impl Begin {
         let Self { share, key_prefix, remembers_denials, report } = self;
         let nodes = share.nodes();
         let local = Arc::new(Local::new(take(&mut setup.policy), share, host.clone()));
-        let generation = local.memory.newest().share();
+        let generation = local.memory.newest().without_tables();
         let store = store(&generation);
         let queues = Arc::new(GateQueues::new());
         let seed = Seed::random();

@@ -8,13 +8,14 @@
 //!
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
 //! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
-//! the reply of a step (`step`), the knowledge of a node about lost data (`known`), the questions about leases
+//! the reply of a step (`step`), a policy in force (`generation`), the knowledge of a node about lost data (`known`), the questions about leases
 //! (`lease`), its errors, events and counts, the records of reservations, the process around a store (`host`), and the
 //! verbs of the algorithms for a store of your own (`limiter_state`).
 
 mod counts;
 mod error;
 mod event;
+mod generation;
 mod host;
 mod known;
 mod lease;
@@ -29,7 +30,6 @@ use tidegate_core::{Micros, Rule};
 use tidegate_rules::shared::StoreError;
 use tokio::sync::oneshot;
 
-use super::memory::Generation;
 use crate::inline_list::InlineList;
 use crate::lease::Unspent;
 use crate::rules::{Policy, PolicyErrors};
@@ -38,6 +38,8 @@ pub use counts::StoreCounts;
 pub(crate) use error::ErrorMeaning;
 pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
+pub use generation::Generation;
+pub(crate) use generation::RuleInForce;
 pub use host::Host;
 pub(crate) use known::{KnownUse, StoredData};
 pub use lease::{LeaseAsk, LeaseReply, LeaseResult, ReturnReply};

@@ -17,10 +17,10 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::memory::{Generation, MemoryStore};
+use super::contract::RuleInForce;
 use super::{
-    GaveUp, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb, ReturnReply,
-    StepArgs, StepReply, Store, Verb,
+    GaveUp, Generation, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb,
+    ReturnReply, StepArgs, StepReply, Store, Verb,
 };
 use crate::clock::Clock;
 use crate::lease::Unspent;
@@ -85,10 +85,13 @@ impl FakeStore {
     }
 
     fn with(rules: Vec<RuleSpec>, has_slots: bool) -> Self {
-        let memory = MemoryStore::new(Policy::new(rules).unwrap(), &FIRST);
+        let of_rule = |rule| RuleInForce { lineage: Lineage::of_rule(rule), since: FIRST };
+        let numbers = (0..).take(rules.len());
+        let policy = Arc::new(Policy::new(rules).unwrap());
+        let generation = Generation::new(policy, numbers.map(of_rule).collect());
         let host = Host::new(TIMEOUT).with_clock(VirtualClock(Instant::now()));
         let shared = FakeShared { host, has_slots, state: Mutex::default() };
-        Self { generation: memory.newest().share(), shared: Arc::new(shared) }
+        Self { generation: Arc::new(generation), shared: Arc::new(shared) }
     }
 
     /// Lets the next steps go wrong, in order; `None` lets one succeed.

@@ -62,8 +62,8 @@ use crate::step::{Ask, Done, One, Step};
 pub(crate) use alone::Limiters;
 use budget::Budget;
 pub(crate) use cell::Unkeyed;
-pub use generation::{Generation, KeptOfRule};
-pub(crate) use generation::{Kept, Newest};
+pub use generation::KeptOfRule;
+pub(crate) use generation::{Kept, MemoryGeneration, Newest};
 pub(crate) use per_key::PerKey;
 #[cfg(feature = "redis")]
 pub(crate) use preview::preview_of_reply;
@@ -80,7 +80,7 @@ pub(crate) use table::Part;
 /// All limiters of a gate, through all its policies.
 #[derive(Debug)]
 pub(crate) struct MemoryStore {
-    newest: Newest<Generation>,
+    newest: Newest<MemoryGeneration>,
     /// Locked while a policy is put in force, until all limiters are moved.
     changing: Mutex<Lineages>,
     /// The budget of all rules together.
@@ -101,7 +101,7 @@ impl MemoryStore {
     pub(crate) fn with_rules_per_key(policy: Policy, clock: &dyn Clock, per_key: PerKey) -> Self {
         let base = clock.never_steps_back().then(|| clock.now());
         let store = Self {
-            newest: Newest::new(Generation::none_yet()),
+            newest: Newest::new(MemoryGeneration::none_yet()),
             changing: Mutex::new(Lineages::default()),
             whole: Arc::new(Budget::new(usize::MAX)),
             per_key,
@@ -116,7 +116,7 @@ impl MemoryStore {
 
     /// The generation that is in force.
     #[inline]
-    pub(crate) fn newest(&self) -> Kept<Generation> {
+    pub(crate) fn newest(&self) -> Kept<MemoryGeneration> {
         self.newest.read()
     }
 
@@ -125,8 +125,8 @@ impl MemoryStore {
     #[inline]
     pub(crate) fn ask<T>(
         &self,
-        ask: impl Fn(&Generation) -> Result<T, Moved>,
-    ) -> (Kept<Generation>, T) {
+        ask: impl Fn(&MemoryGeneration) -> Result<T, Moved>,
+    ) -> (Kept<MemoryGeneration>, T) {
         self.newest.ask(ask)
     }
 
@@ -143,7 +143,7 @@ impl MemoryStore {
     /// Runs one step over all limiters of `asks`, which has each limiter once.
     pub(crate) fn step(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         clock: &impl Clock,
         step: Step,
@@ -154,7 +154,7 @@ impl MemoryStore {
     /// Settles a reservation with all limiters of `asks`, each for its own `actual` units.
     pub(crate) fn settle(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         actual: &[u64],
         clock: &impl Clock,
@@ -172,7 +172,7 @@ impl MemoryStore {
     /// Renews the permits of `asks`; allowed if all are still out.
     pub(crate) fn renew(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<Done, Moved> {
@@ -185,7 +185,7 @@ impl MemoryStore {
     #[inline]
     fn run(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         clock: &impl Clock,
         step: impl Fn(usize) -> Step,
@@ -213,7 +213,7 @@ impl MemoryStore {
 
     /// If a key found no room, sweeps one table after another: tables share caps, and a table that is not asked any
     /// more would keep its limiters for ever.
-    fn tidy_if(&self, generation: &Generation, short: bool, now: Timestamp) {
+    fn tidy_if(&self, generation: &MemoryGeneration, short: bool, now: Timestamp) {
         if !short {
             return;
         }
@@ -226,7 +226,7 @@ impl MemoryStore {
     /// Resets every limiter of `asks`, in one step: nothing counts as used.
     pub(crate) fn reset(
         &self,
-        generation: &Generation,
+        generation: &MemoryGeneration,
         asks: &[Ask],
         clock: &impl Clock,
     ) -> Result<(), Moved> {
@@ -240,7 +240,7 @@ impl MemoryStore {
     }
 }
 
-impl Generation {
+impl MemoryGeneration {
     /// The generation before the first policy.
     fn none_yet() -> Self {
         Self { number: 0, policy: Arc::default(), rules: Vec::new(), removed: Vec::new() }

@@ -13,8 +13,8 @@ use crate::inline_list::InlineList;
 use crate::request::RequestIdentity;
 use crate::rules::{OnStoreError, Policy, limit_of};
 use crate::step::{Ask, Decided, Done, Lack, Standing};
-use crate::store::memory::Generation;
-use crate::store::{ErrorMeaning as _, KeyAsk, StoreError, Verb, is_report};
+use crate::store::memory::MemoryGeneration;
+use crate::store::{ErrorMeaning as _, Generation, KeyAsk, StoreError, Verb, is_report};
 use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal while the store is unavailable.
@@ -44,7 +44,7 @@ impl By {
     fn of(
         ask: &KeyAsk,
         policy: &Policy,
-        newest: &Generation,
+        newest: &MemoryGeneration,
         lack: Lack,
         can_hold: impl Fn(&Rule) -> bool,
     ) -> Self {

@@ -16,7 +16,8 @@ use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
 use crate::step::{Ask, AskValues, Lineage, ValuesSource};
-use crate::store::memory::{Generation, MemoryStore, PerKey};
+use crate::store::Generation;
+use crate::store::memory::{MemoryGeneration, MemoryStore, PerKey};
 use crate::store::{Host, KeyAsk};
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
@@ -281,14 +282,14 @@ impl Local {
 }
 
 /// Returns the limiters whose rules are in force, with their current rule indices.
-fn renumbered<'m>(newest: &Generation, local: &'m [Ask]) -> Cow<'m, [Ask]> {
+fn renumbered<'m>(newest: &MemoryGeneration, local: &'m [Ask]) -> Cow<'m, [Ask]> {
     if local.iter().all(|ask| newest.number_of(ask) == Some(ask.rule)) {
         return Cow::Borrowed(local);
     }
     local.iter().filter_map(|ask| in_force(newest, ask)).collect()
 }
 
-fn in_force(newest: &Generation, ask: &Ask) -> Option<Ask> {
+fn in_force(newest: &MemoryGeneration, ask: &Ask) -> Option<Ask> {
     Some(Ask { rule: newest.number_of(ask)?, ..ask.clone() })
 }
 

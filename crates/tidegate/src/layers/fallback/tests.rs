@@ -12,7 +12,7 @@ fn layer(on_store_error: OnStoreError) -> Fallback<FakeStore> {
     let store = FakeStore::new(rules.clone());
     let policy = crate::rules::Policy::new(rules).unwrap();
     let local = Local::new(policy, Share::of(Some(2)), store.host().clone());
-    let generation = local.memory.newest().share();
+    let generation = local.memory.newest().without_tables();
     Fallback::new(store, generation, Arc::new(local))
 }
 

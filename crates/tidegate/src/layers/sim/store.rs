@@ -16,8 +16,8 @@ use super::plan::Trouble;
 use super::sent::{SentStep, carry_known};
 use crate::clock::Clock;
 use crate::lease::{GivenBack, Unspent};
+use crate::store::Generation;
 use crate::store::fake::FakeLimiters;
-use crate::store::memory::Generation;
 use crate::store::{
     GaveUp, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StepArgs,
     StepReply, Store, StoreError,

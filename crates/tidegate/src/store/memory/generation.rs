@@ -18,9 +18,11 @@ use super::sync::RwLock;
 use super::table::{Part, TableInForce};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Step, ValuesSource};
+#[cfg(feature = "redis")]
+use crate::store::contract::{Generation, RuleInForce};
 
 /// A policy and its tables. Never changed once it is in force.
-pub struct Generation {
+pub(crate) struct MemoryGeneration {
     pub(super) number: GenerationNumber,
     pub(crate) policy: Arc<Policy>,
     /// By the number of the rule.
@@ -67,19 +69,20 @@ pub struct KeptOfRule {
 }
 
 /// Prints only the policy, without the limiters, because answers keep generations.
-impl fmt::Debug for Generation {
+impl fmt::Debug for MemoryGeneration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { number, policy, .. } = self;
-        f.debug_struct("Generation").field("number", number).field("policy", policy).finish()
+        f.debug_struct("MemoryGeneration").field("number", number).field("policy", policy).finish()
     }
 }
 
-impl Generation {
-    /// Returns the policy.
+impl MemoryGeneration {
+    /// Returns the policy and its rules without their tables, as stores and layers know them.
     #[cfg(feature = "redis")]
-    #[must_use]
-    pub const fn policy(&self) -> &Arc<Policy> {
-        &self.policy
+    pub(crate) fn without_tables(&self) -> Arc<Generation> {
+        let rules = self.rules.iter();
+        let rules = rules.map(|rule| RuleInForce { lineage: rule.lineage, since: rule.since });
+        Arc::new(Generation::new(Arc::clone(&self.policy), rules.collect()))
     }
 
     /// The identity of a rule through all generations.
@@ -92,27 +95,6 @@ impl Generation {
     #[inline]
     pub(crate) fn is_per_key(&self, rule: usize) -> bool {
         self.rules.get(rule).is_some_and(|rule| rule.is_per_key)
-    }
-
-    /// The name of the rule with this identity; `None` if it is not in force.
-    #[cfg(feature = "redis")]
-    pub(crate) fn name_of(&self, lineage: Lineage) -> Option<&str> {
-        let number = self.rules.iter().position(|rule| rule.lineage == lineage)?;
-        self.policy.rules().get(number).map(PolicyRule::name)
-    }
-
-    /// The identity of the rule of that name in a domain, or [`Lineage::NONE`] if no such rule is in force.
-    #[cfg(feature = "redis")]
-    pub(crate) fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
-        let mut rules = self.policy.rules().iter();
-        let number = rules.position(|rule| rule.domain() == domain && rule.name() == name);
-        number.map_or(Lineage::NONE, |number| self.lineage(number))
-    }
-
-    /// When the values of a rule took effect.
-    #[cfg(feature = "redis")]
-    pub(crate) fn since(&self, rule: usize) -> Timestamp {
-        self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)
     }
 
     /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.

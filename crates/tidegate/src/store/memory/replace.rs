@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError};
 use tidegate_core::Timestamp;
 
 use super::MemoryStore;
-use super::generation::{Generation, TablesOfRule};
+use super::generation::{MemoryGeneration, TablesOfRule};
 use super::known::Known;
 use super::migration::{Migrations, too_small};
 use crate::rules::{
@@ -143,7 +143,7 @@ impl Lineages {
         policy: Arc<Policy>,
         at: &impl Fn() -> Timestamp,
         migrations: &mut Migrations,
-    ) -> Generation {
+    ) -> MemoryGeneration {
         let all = self.by_name.values_mut();
         all.for_each(|known| {
             known.is_in_force = false;
@@ -159,7 +159,7 @@ impl Lineages {
         removed.for_each(|known| known.removed_at = known.removed_at.or(Some(at)));
         let removed = self.by_name.values().filter(|known| !known.is_in_force);
         let removed = removed.flat_map(|known| known.of_rule.tables.iter().cloned());
-        Generation { number, policy: Arc::clone(&policy), rules, removed: removed.collect() }
+        MemoryGeneration { number, policy: Arc::clone(&policy), rules, removed: removed.collect() }
     }
 
     fn follow_rule(

@@ -6,7 +6,7 @@
 
 use tidegate_core::Timestamp;
 
-use super::generation::Generation;
+use super::generation::MemoryGeneration;
 use super::locked_words::LockedWords;
 use super::succession::Moved;
 use super::table::LockedLimiters;
@@ -35,7 +35,7 @@ struct Limiter {
     admits: bool,
 }
 
-impl Generation {
+impl MemoryGeneration {
     /// Locks the limiters of a step, table by table in one fixed order, and adds them to the empty list `locked`. If the
     /// step has to ask again, none stays locked.
     pub(super) fn lock_all<'a>(
@@ -116,7 +116,7 @@ impl Generation {
         Ok(Some(Done { allowed, at, repeated: false, decisions }))
     }
 
-    /// Locks the limiters of a step, each in a table of its own, in the order of [`Generation::table_number`], and adds
+    /// Locks the limiters of a step, each in a table of its own, in the order of [`MemoryGeneration::table_number`], and adds
     /// them to the empty list `all`. Returns false if they come in another order, or if the step may replace more than
     /// words; the limiters in the list stay locked until it is dropped.
     #[inline]

@@ -21,7 +21,7 @@ use crate::request::Origin;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::step::Standing;
-use crate::store::memory::Generation;
+use crate::store::Generation;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb,
     ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,

@@ -29,7 +29,7 @@ fn decide(
     error: &StoreError,
 ) -> (Done<Option<Decided>>, Standing) {
     fallback.decide(
-        &fallback.memory.newest(),
+        &fallback.memory.newest().without_tables(),
         &ada(cost),
         verb,
         id,
@@ -118,7 +118,7 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let left = |fallback: &Local, remaining| {
         let decision =
             decide(fallback, 1, Verb::Peek, None, &alone).0.decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&fallback.memory.newest(), &ada(1), |_| {
+        fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(1), |_| {
             Some(Decision { remaining, ..decision })
         });
     };
@@ -142,7 +142,7 @@ fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
     let admits = |cost| decide(&fallback, cost, Verb::Ask, None, &together).0.allowed;
     for cost in [0, 1] {
         let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&fallback.memory.newest(), &ada(cost), |_| {
+        fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(cost), |_| {
             Some(Decision { remaining: 50_000, ..decision })
         });
         assert!(admits(5) && !admits(6), "units for 8,333 such requests are left");
@@ -154,7 +154,7 @@ fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 100), Share::of(None));
     let decision = ask(&fallback, 1, None).decisions[0].as_ref().unwrap().decision;
-    fallback.learn_left(&fallback.memory.newest(), &ada(1), |_| Some(decision));
+    fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(1), |_| Some(decision));
     assert!(!decide(&fallback, 1, Verb::Ask, None, &together).0.allowed);
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }
@@ -166,7 +166,7 @@ fn replies_of_others_while_a_request_is_decided_admit_nothing_that_many_ask_for(
     let error = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 500), Share::of(None));
     let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
-    let generation = fallback.memory.newest();
+    let generation = fallback.memory.newest().without_tables();
     let answer = |remaining| {
         fallback.learn_left(&generation, &ada(1), |_| Some(Decision { remaining, ..decision }));
     };

@@ -53,7 +53,7 @@ impl LayersNode {
         let mut host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clocks(wall, boot);
         host.sleep = Some(sleep.clone());
         let local = Arc::new(Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone()));
-        let generation = local.memory.newest().share();
+        let generation = local.memory.newest().without_tables();
         let denials = plan.repeats_denials.then(|| Arc::new(DenialMemory::with_seed(seed())));
         let on_units_back = {
             let denials = denials.clone();
@@ -102,7 +102,7 @@ impl LayersNode {
             |_| -> Result<_, PolicyErrors> { Ok(self.link.world().plan.policy(true)) },
             |changed| {
                 let before = self.tower();
-                let generation = self.local.memory.newest().share();
+                let generation = self.local.memory.newest().without_tables();
                 self.newest.publish(|| before.under(&generation));
                 before.superseded(changed);
             },

@@ -1,0 +1,79 @@
+//! A generation: a policy that was put in force, and the identities of its rules.
+
+use std::fmt;
+use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::Arc;
+
+use tidegate_core::Timestamp;
+
+use crate::rules::{Policy, PolicyRule};
+use crate::step::{Ask, Lineage};
+
+/// A policy that was put in force. It never changes, so a request sees one policy from beginning to end.
+pub struct Generation {
+    pub(crate) policy: Arc<Policy>,
+    /// By the number of the rule.
+    rules: Vec<RuleInForce>,
+}
+
+/// The identity of a rule in force, and the time at which its values took effect: a later change of the rule always has a
+/// later time.
+pub(crate) struct RuleInForce {
+    pub(crate) lineage: Lineage,
+    pub(crate) since: Timestamp,
+}
+
+/// Prints only the policy, because answers keep generations.
+impl fmt::Debug for Generation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Generation").field("policy", &self.policy).finish_non_exhaustive()
+    }
+}
+
+// A generation is only read.
+impl UnwindSafe for Generation {}
+impl RefUnwindSafe for Generation {}
+
+impl Generation {
+    /// A policy with its rules, in their order.
+    pub(crate) const fn new(policy: Arc<Policy>, rules: Vec<RuleInForce>) -> Self {
+        Self { policy, rules }
+    }
+
+    /// Returns the policy.
+    #[must_use]
+    pub const fn policy(&self) -> &Arc<Policy> {
+        &self.policy
+    }
+
+    /// The identity of a rule through all generations.
+    pub(crate) fn lineage(&self, rule: usize) -> Lineage {
+        self.rules.get(rule).map_or(Lineage::NONE, |rule| rule.lineage)
+    }
+
+    /// When the values of a rule took effect.
+    pub(crate) fn since(&self, rule: usize) -> Timestamp {
+        self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)
+    }
+
+    /// The name of the rule with this identity; `None` if it is not in force.
+    pub(crate) fn name_of(&self, lineage: Lineage) -> Option<&str> {
+        self.policy.rules().get(self.number(lineage)?).map(PolicyRule::name)
+    }
+
+    /// The identity of the rule of that name in a domain, or [`Lineage::NONE`] if no such rule is in force.
+    pub(crate) fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
+        let mut rules = self.policy.rules().iter();
+        let number = rules.position(|rule| rule.domain() == domain && rule.name() == name);
+        number.map_or(Lineage::NONE, |number| self.lineage(number))
+    }
+
+    /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
+    pub(crate) fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
+        self.number(ask.lineage)
+    }
+
+    fn number(&self, lineage: Lineage) -> Option<usize> {
+        self.rules.iter().position(|rule| rule.lineage == lineage)
+    }
+}
