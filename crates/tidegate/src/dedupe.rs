@@ -14,8 +14,8 @@ use tidegate_core::{Micros, Spec};
 use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::request::RequestIdentity;
-use crate::rules::{Policy, PolicyRule, RuleSpec};
-use crate::step::Ask;
+use crate::rules::Policy;
+use crate::step::{Ask, remembered};
 pub(crate) use cache::DedupeCache;
 
 /// The identity of a request that takes units only once, however often it is repeated.
@@ -34,7 +34,7 @@ pub(crate) fn of(
     id: RequestIdentity<'_>,
     asks: &[Ask],
 ) -> Option<IdempotencyKey> {
-    let time = time(policy, asks)?;
+    let time = remembered::time(policy, asks)?;
     let order = order_of(asks);
     let asks = order.iter().filter_map(|index| asks.get(*index));
     Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, asks), time })
@@ -69,26 +69,4 @@ fn order_of(asks: &[Ask]) -> InlineList<usize> {
     let mut order: InlineList<usize> = (0..asks.len()).collect();
     order.sort_unstable_by_key(|index| asks.get(*index).map(|ask| (ask.lineage, ask.fingerprint)));
     order
-}
-
-/// The time for which the answer to a request with these limiters is remembered: for the longest `dedupe` of
-/// the rules that it takes from. Rules in shadow mode count only if no other does. A request that
-/// takes nothing is not remembered.
-pub(crate) fn time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {
-    let any_enforced = asks.iter().any(Ask::takes_enforced);
-    let counting = asks.iter().filter(|ask| ask.takes_enforced() || !any_enforced && ask.cost > 0);
-    counting.filter_map(|ask| spec(policy, ask)?.dedupe).max().map(Micros::from)
-}
-
-/// The shortest `dedupe` of the enforced rules that the request takes from; `None` if one of them
-/// has none.
-#[cfg(feature = "redis")]
-pub(crate) fn least_time<K>(policy: &Policy, asks: &[Ask<K>]) -> Option<Micros> {
-    let enforced = asks.iter().filter(|ask| ask.takes_enforced());
-    let times: Option<Vec<_>> = enforced.map(|ask| spec(policy, ask)?.dedupe).collect();
-    times?.into_iter().min().map(Micros::from)
-}
-
-fn spec<'p, K>(policy: &'p Policy, ask: &Ask<K>) -> Option<&'p RuleSpec> {
-    policy.rules().get(ask.rule).map(PolicyRule::spec)
 }

@@ -177,14 +177,14 @@ pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResour
 pub use stats::{Histogram, Striped};
 pub use step::FirstReservation;
 pub use store::memory::KeptOfRule;
+#[cfg(feature = "redis")]
+pub use store::redis::script;
 /// The slot of a key in a cluster of Redis, for the server.
 #[cfg(feature = "redis")]
 #[doc(hidden)]
 pub use store::redis::slot_of;
 #[cfg(feature = "redis")]
-pub use store::redis::{Finding, script};
-#[cfg(feature = "redis")]
-pub use store::{StoreCounts, StoreEvent};
+pub use store::{Finding, StoreCounts, StoreEvent};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, KnownUnits, Layout, Limit, MAX_COST, MAX_LIMIT,
     MAX_WINDOW, MIN_WINDOW, Rejected, Rule, RuleError, RuleErrors, Settled, Spec, Timestamp, Token,

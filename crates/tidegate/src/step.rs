@@ -2,6 +2,7 @@
 
 mod ask;
 mod op;
+pub(crate) mod remembered;
 mod reply;
 #[cfg(feature = "redis")]
 mod values;

@@ -12,6 +12,8 @@
 // Only a gate over a shared store needs the contract: without the feature there is the gate in memory alone.
 #[cfg(feature = "redis")]
 mod contract;
+#[cfg(feature = "redis")]
+mod limiter_state;
 pub(crate) mod memory;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
@@ -24,15 +26,17 @@ pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 pub use crate::step::{Ask, AskKind, TakenUnits};
 #[cfg(feature = "redis")]
 pub(crate) use contract::{
-    ErrorMeaning, KnownUse, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData, at_places,
-    is_report,
+    ErrorMeaning, KnownUse, LEAST_VERSION, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData,
+    at_places, is_report,
 };
 #[cfg(feature = "redis")]
 pub use contract::{
-    GaveUp, Generation, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
-    LimiterState, LimiterStep, Receipt, RecordReply, RecordVerb, ReturnReply, StepArgs, StepReply,
-    Store, StoreCounts, StoreEvent, Verb,
+    Finding, GaveUp, Generation, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult,
+    LimiterReply, Receipt, RecordReply, RecordVerb, ReturnReply, StepArgs, StepReply, Store,
+    StoreCounts, StoreEvent, Verb,
 };
+#[cfg(feature = "redis")]
+pub use limiter_state::{LimiterState, LimiterStep};
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_rules::shared::StoreError;
@@ -40,3 +44,7 @@ pub use tidegate_rules::shared::StoreError;
 #[cfg(test)]
 #[cfg(feature = "redis")]
 pub(crate) mod fake;
+
+#[cfg(test)]
+#[cfg(feature = "redis")]
+pub(crate) use contract::stand_still;

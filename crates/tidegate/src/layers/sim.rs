@@ -22,7 +22,6 @@ use std::env;
 use std::fmt::Debug;
 use std::ops::Range;
 
-pub(crate) use clock::MachineSleep;
 use plan::LayersPlan;
 
 /// The seeds of an ordinary test, and of a long one.

@@ -9,17 +9,17 @@
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
 //! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
 //! the reply of a step (`step`), a policy in force (`generation`), the knowledge of a node about lost data (`known`), the questions about leases
-//! (`lease`), its errors, events and counts, the records of reservations, the process around a store (`host`), and the
-//! verbs of the algorithms for a store of your own (`limiter_state`).
+//! (`lease`), its errors, events and counts, the findings about its setup (`finding`), the records of reservations, and
+//! the process around a store (`host`).
 
 mod counts;
 mod error;
 mod event;
+mod finding;
 mod generation;
 mod host;
 mod known;
 mod lease;
-mod limiter_state;
 mod record;
 mod step;
 
@@ -38,12 +38,15 @@ pub use counts::StoreCounts;
 pub(crate) use error::ErrorMeaning;
 pub use event::StoreEvent;
 pub(crate) use event::{OnEvent, StoreObserver};
+pub use finding::Finding;
+pub(crate) use finding::LEAST_VERSION;
 pub use generation::Generation;
 pub(crate) use generation::RuleInForce;
 pub use host::Host;
+#[cfg(test)]
+pub(crate) use host::stand_still;
 pub(crate) use known::{KnownUse, StoredData};
 pub use lease::{LeaseAsk, LeaseReply, LeaseResult, ReturnReply};
-pub use limiter_state::{LimiterState, LimiterStep};
 pub use record::{Receipt, RecordReply, RecordVerb};
 pub use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
 pub(crate) use step::{at_places, is_report};

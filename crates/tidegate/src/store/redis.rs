@@ -13,7 +13,6 @@ mod route;
 pub mod script;
 mod steps;
 
-pub use audit::Finding;
 pub(crate) use client::{Client, heard};
 pub(crate) use counts::RequestCounts;
 pub(crate) use inbox::{LateReply, NoReply, Replied};

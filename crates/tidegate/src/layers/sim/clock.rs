@@ -2,16 +2,14 @@
 //!
 //! A node's host reads them, and runs all of its tasks through the sleep.
 
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, Mutex};
-use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::Micros;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::world::locked;
+use crate::store::{Host, stand_still};
 
 /// Three clocks of one machine. Leases use the first.
 #[derive(Clone, Debug)]
@@ -61,15 +59,26 @@ const LATE: Duration = Duration::from_millis(30);
 
 /// The sleep of a machine: its tasks stand still, and messages on their way go on.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct MachineSleep(Arc<Mutex<Option<Instant>>>);
+pub(super) struct MachineSleep(Arc<Mutex<Option<Instant>>>);
 
 impl MachineSleep {
     pub(super) fn sleep(&self, time: Duration) {
         *locked(&self.0) = Some(Instant::now() + time);
     }
 
+    /// Returns until when the tasks of the machine stand still, which go on so long after a sleep.
+    fn until(&self, late: Duration) -> Option<Instant> {
+        locked(&self.0).map(|until| until + late)
+    }
+
+    /// Lets the tasks of a host stand still, which go on a while after a sleep.
+    pub(super) fn of_host(&self, host: Host) -> Host {
+        let sleep = self.clone();
+        host.standing_still(move || sleep.until(LATE))
+    }
+
     /// Runs work of a machine, which goes on a while after a sleep.
-    pub(crate) async fn stand_still<T>(self, work: impl Future<Output = T>) -> T {
+    pub(super) async fn stand_still<T>(self, work: impl Future<Output = T>) -> T {
         self.stand_still_for(LATE, work).await
     }
 
@@ -79,20 +88,7 @@ impl MachineSleep {
         late: Duration,
         work: impl Future<Output = T>,
     ) -> T {
-        let mut work = pin!(work);
-        let mut timer = None;
-        poll_fn(|context| {
-            let until = locked(&self.0).map(|until| until + late);
-            if let Some(until) = until.filter(|until| *until > Instant::now()) {
-                // Set with each poll: another sleep may have begun, which ends later.
-                let timer = timer.insert(Box::pin(sleep_until(until)));
-                if timer.as_mut().poll(context).is_pending() {
-                    return Poll::Pending;
-                }
-            }
-            work.as_mut().poll(context)
-        })
-        .await
+        stand_still(|| self.until(late), work).await
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use crate::store::redis::Finding;
+use super::finding::Finding;
 use tidegate_rules::shared::StoreError;
 
 /// Called with events of a store, and of the layers over it.

@@ -4,13 +4,16 @@
 //! can give them virtual time.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp};
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 
 use crate::clock::{BootClock, Clock, SystemClock};
 
@@ -23,10 +26,12 @@ pub struct Host {
     runtime: Handle,
     timeout: Duration,
     time: Time,
-    /// Lets tasks stand still while a simulated machine sleeps.
-    #[cfg(test)]
-    pub(crate) sleep: Option<crate::layers::sim::MachineSleep>,
+    /// Until when its tasks stand still, if they do.
+    stands_still: Option<StandsStill>,
 }
+
+/// Returns until when tasks stand still, if they do.
+type StandsStill = Arc<dyn Fn() -> Option<Instant> + Send + Sync>;
 
 #[derive(Clone)]
 enum Time {
@@ -49,13 +54,7 @@ impl Host {
     /// A process whose tasks run on this runtime.
     pub(crate) fn on(runtime: Handle, timeout: Duration) -> Self {
         let time = Time::System(SystemClock::new(), BootClock::new());
-        Self {
-            runtime,
-            timeout,
-            time,
-            #[cfg(test)]
-            sleep: None,
-        }
+        Self { runtime, timeout, time, stands_still: None }
     }
 
     /// Reads the time from this clock, in tests for example.
@@ -68,13 +67,20 @@ impl Host {
     }
 
     /// Reads the time of day and the time since the machine was started from these clocks.
-    #[cfg(test)]
-    pub(crate) fn with_clocks(
-        self,
-        wall: impl Clock + 'static,
-        boot: impl Clock + 'static,
-    ) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_clocks(self, wall: impl Clock + 'static, boot: impl Clock + 'static) -> Self {
         Self { time: Time::Of(Arc::new(wall), Arc::new(boot)), ..self }
+    }
+
+    /// Lets its tasks stand still, as on a simulated machine that sleeps.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn standing_still(
+        self,
+        until: impl Fn() -> Option<Instant> + Send + Sync + 'static,
+    ) -> Self {
+        Self { stands_still: Some(Arc::new(until)), ..self }
     }
 
     /// Returns how long a step may take, and so may any other question to the store.
@@ -101,11 +107,10 @@ impl Host {
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
-        #[cfg(test)]
-        if let Some(sleep) = &self.sleep {
-            return self.runtime.spawn(sleep.clone().stand_still(work));
+        match self.stands_still.clone() {
+            None => self.runtime.spawn(work),
+            Some(until) => self.runtime.spawn(stand_still(move || until(), work)),
         }
-        self.runtime.spawn(work)
     }
 }
 
@@ -129,4 +134,24 @@ impl fmt::Debug for Host {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Host").field("timeout", &self.timeout).finish_non_exhaustive()
     }
+}
+
+/// Runs work that stands still while `until` returns a later time.
+pub(crate) async fn stand_still<T>(
+    until: impl Fn() -> Option<Instant>,
+    work: impl Future<Output = T>,
+) -> T {
+    let mut work = pin!(work);
+    let mut timer = None;
+    poll_fn(|context| {
+        if let Some(until) = until().filter(|until| *until > Instant::now()) {
+            // Set with each poll: another sleep may have begun, which ends later.
+            let timer = timer.insert(Box::pin(sleep_until(until)));
+            if timer.as_mut().poll(context).is_pending() {
+                return Poll::Pending;
+            }
+        }
+        work.as_mut().poll(context)
+    })
+    .await
 }

@@ -50,8 +50,8 @@ impl LayersNode {
         let wall = clock(MachineClocks::boot);
         let boot = clock(MachineClocks::boot);
         let sleep = MachineSleep::default();
-        let mut host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clocks(wall, boot);
-        host.sleep = Some(sleep.clone());
+        let host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clocks(wall, boot);
+        let host = sleep.of_host(host);
         let local = Arc::new(Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone()));
         let generation = local.memory.newest().without_tables();
         let denials = plan.repeats_denials.then(|| Arc::new(DenialMemory::with_seed(seed())));
