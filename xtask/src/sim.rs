@@ -19,11 +19,12 @@ use crate::tree;
 use mutants::Mutant;
 
 /// The crates that are copied: the library, and the crates that it needs.
-const CRATES: [&str; 5] = [
+const CRATES: [&str; 6] = [
     "crates/tidegate-core",
     "crates/testkit",
     "crates/tidegate-rules",
     "crates/tidegate-config",
+    "crates/tidegate-store",
     "crates/tidegate",
 ];
 

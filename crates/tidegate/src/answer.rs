@@ -6,8 +6,6 @@
 mod values;
 
 use std::cmp::Reverse;
-#[cfg(feature = "redis")]
-use std::sync::Arc;
 
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp, Token};
 
@@ -17,8 +15,6 @@ use crate::request::{Descriptor, Request};
 use crate::rules::ResetField;
 use crate::rules::{Policy, PolicyRule, Usage, is_near};
 use crate::step::{Decided, DescriptorSet, FirstReservation, Lack, Lineage, Standing};
-#[cfg(feature = "redis")]
-use crate::store::Generation;
 use crate::store::memory::{Kept, MemoryGeneration};
 pub use values::Unreached;
 
@@ -47,7 +43,7 @@ pub(crate) enum Rules<'g> {
     Kept(Kept<MemoryGeneration>),
     /// The rules of a policy over a shared store.
     #[cfg(feature = "redis")]
-    Shared(Arc<Generation>),
+    Shared(std::sync::Arc<crate::store::Generation>),
     /// The rules of an answer that was built outside a gate.
     #[cfg_attr(not(feature = "tower"), expect(dead_code, reason = "a gate keeps its policies"))]
     Borrowed(&'g [PolicyRule]),

@@ -15,7 +15,7 @@ use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::request::RequestIdentity;
 use crate::rules::Policy;
-use crate::step::{Ask, remembered};
+use crate::step::{Ask, remembered_time};
 pub(crate) use cache::DedupeCache;
 
 /// The identity of a request that takes units only once, however often it is repeated.
@@ -34,7 +34,7 @@ pub(crate) fn of(
     id: RequestIdentity<'_>,
     asks: &[Ask],
 ) -> Option<IdempotencyKey> {
-    let time = remembered::time(policy, asks)?;
+    let time = remembered_time(policy, asks)?;
     let order = order_of(asks);
     let asks = order.iter().filter_map(|index| asks.get(*index));
     Some(IdempotencyKey { fingerprint: of_request(policy, seed, id, asks), time })

@@ -28,7 +28,7 @@ macro_rules! pass_inward {
 
         async fn give_back_lease(
             &self,
-            rest: &$crate::lease::Unspent<$crate::store::KeyAsk>,
+            rest: &$crate::store::Unspent<$crate::store::KeyAsk>,
             node: u64,
         ) -> Result<Option<$crate::store::ReturnReply>, $crate::store::StoreError> {
             self.inner.give_back_lease(rest, node).await
@@ -131,13 +131,53 @@ mod recent;
 
 use std::sync::Arc;
 
-use crate::store::Generation;
+use tidegate_core::Micros;
+
+use crate::inline_list::InlineList;
+use crate::step::{Decided, Lineage};
 use crate::store::Store;
+use crate::store::{Generation, KeyAsk, StepArgs, StepReply};
 pub(crate) use across_slots::AcrossSlots;
 pub(crate) use carry::Carry;
 pub(crate) use denials::{DenialMemory, Denials, OnDenied};
 pub(crate) use fallback::{Fallback, Local};
 pub(crate) use leases::{Handles, Leases, Lost, UntilDropped};
+
+/// A layer that decides some requests without the store in it, or the innermost such store.
+pub(crate) trait Layer: Store {
+    /// Returns the decisions of limiters that units taken ahead cover now, and that take nothing.
+    fn covered(&self, _asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
+        InlineList::new()
+    }
+
+    /// Returns whether units of a limiter are taken ahead. Such a limiter opens no reservation.
+    fn has_leases(&self, _ask: &KeyAsk) -> bool {
+        false
+    }
+
+    /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
+    fn lasts(&self, _ask: &KeyAsk) -> Option<Micros> {
+        None
+    }
+
+    /// Returns whether [`Layer::step_now`] may decide a request.
+    fn decides_now(&self) -> bool {
+        false
+    }
+
+    /// Decides a request if the store need not be asked; returns `None`, and takes nothing, if it must be.
+    fn step_now(&self, _asks: &[KeyAsk], _args: StepArgs<'_>) -> Option<StepReply> {
+        None
+    }
+
+    /// Notes that these rules have other values, or none: this store is under an older policy by now.
+    fn superseded(&self, _changed: &[Lineage]) {}
+
+    /// Gives back the units that this node took ahead, and takes no more.
+    fn end(&self) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+}
 
 /// A store and the layers over it, from the outside in.
 pub(crate) type Tower<S> = Fallback<Denials<Leases<AcrossSlots<Carry<S>>>>>;

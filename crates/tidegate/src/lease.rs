@@ -13,15 +13,12 @@
 mod book;
 mod demand;
 mod limiter;
-mod reply;
 pub(crate) mod terms;
 mod units;
 
 pub(crate) use book::{Book, BookAsk, Choice, Granted, LeaseCounts, Leased};
-pub use book::{Unspent, Wanted};
-pub(crate) use reply::Grant;
-pub use reply::{GivenBack, LimiterReport};
 pub(crate) use terms::Terms;
+pub(crate) use units::Grant;
 
 #[cfg(test)]
 mod tests;

@@ -118,7 +118,7 @@ pub mod json;
 pub mod kit;
 #[cfg(feature = "redis")]
 mod layers;
-#[cfg(any(test, feature = "redis"))]
+#[cfg(feature = "redis")]
 mod lease;
 mod limiter;
 mod observe;
@@ -130,8 +130,6 @@ mod shaper;
 mod shared;
 mod snapshot;
 mod stats;
-#[cfg_attr(not(feature = "redis"), allow(unreachable_pub, reason = "only a store shows it"))]
-mod step;
 #[cfg(not(feature = "redis"))]
 #[allow(unreachable_pub, reason = "a store of your own needs the feature `redis`")]
 mod store;
@@ -148,6 +146,7 @@ pub use tidegate_rules::printable;
 use tidegate_rules::{clock, inline_list, key, request, rules};
 #[cfg(feature = "redis")]
 use tidegate_rules::{secret_file, settings};
+use tidegate_store::step;
 
 #[cfg(feature = "address")]
 pub use address::{ClientAddress, NetworkError};
@@ -171,11 +170,7 @@ pub use shaper::{Departure, Next, Refusal, Refused, Shaper, ShaperError, Shaping
 #[cfg(feature = "redis")]
 pub use shared::{FoundReservation, ReservationRecord, SharedGate, SharedReplay};
 pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
-pub use stats::{Durations, Entry, Resources, Snapshot, Statistics, TooManyResources};
-/// The server's counters, by the same code.
-#[doc(hidden)]
-pub use stats::{Histogram, Striped};
-pub use step::FirstReservation;
+pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
 pub use store::redis::script;
@@ -184,6 +179,7 @@ pub use store::redis::script;
 #[doc(hidden)]
 pub use store::redis::slot_of;
 #[cfg(feature = "redis")]
+#[doc(inline)]
 pub use store::{Finding, StoreCounts, StoreEvent};
 pub use tidegate_core::{
     AlgorithmKind, Anchor, Decision, Field, KnownUnits, Layout, Limit, MAX_COST, MAX_LIMIT,
@@ -220,4 +216,11 @@ pub use tidegate_rules::settings::{Secret, SettingsError, StoreSettings, StoreUr
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_rules::shared::{SharedGateError, StoreError};
+#[doc(inline)]
+pub use tidegate_store::counters::Durations;
+/// The server's counters, by the same code.
+#[doc(hidden)]
+pub use tidegate_store::counters::{Histogram, Striped};
+#[doc(inline)]
+pub use tidegate_store::step::FirstReservation;
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -20,6 +20,7 @@ use crate::clock::SystemClock;
 use crate::frontend::{self, Frontend, GateQueue, GateQueues, keep_limited, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
+use crate::layers::Layer;
 use crate::layers::{AcrossSlots, Carry, Leases, Local, Tower, UntilDropped};
 use crate::request::{Descriptor, Origin, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyRule};
@@ -28,7 +29,7 @@ use crate::store::Generation;
 use crate::store::memory::Newest;
 use crate::store::redis::{RedisStore, key_of};
 use crate::store::{
-    ErrorMeaning as _, GaveUp, KeyAsk, Layer, StepArgs, StepReply, Store, StoreCounts, Verb,
+    ErrorMeaning as _, GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, Verb,
 };
 use build::Warned;
 use counts::Undecided;
@@ -177,8 +178,9 @@ impl<S: Store> SharedGate<S> {
     #[must_use]
     pub fn counts(&self) -> StoreCounts {
         let in_force = self.newest();
-        let counts = self.undecided.read(in_force.leases(), in_force.tower.counts());
-        StoreCounts { nodes: self.local.share().nodes(), ..counts }
+        let mut counts = self.undecided.read(in_force.leases(), in_force.tower.counts());
+        counts.nodes = self.local.share().nodes();
+        counts
     }
 
     /// Returns the store in force without its layers, and the limiters of a request.

@@ -17,22 +17,18 @@
 
 mod entry;
 mod half_seconds;
-mod histogram;
 mod history;
 mod least;
 mod occupy;
 mod resources;
 mod snapshot;
 mod statistics;
-mod striped;
 mod totals;
 
 pub use entry::Entry;
-pub use histogram::{Durations, Histogram};
 pub use resources::{Resources, TooManyResources};
 pub use snapshot::Snapshot;
 pub use statistics::Statistics;
-pub use striped::Striped;
 
 #[cfg(all(test, loom))]
 mod models;

@@ -9,9 +9,6 @@
 //! A store runs a step over the limiters of a request: all of them or none. [`LimiterState`] has the verbs of every
 //! algorithm for a store that keeps states in a process of yours.
 
-// Only a gate over a shared store needs the contract: without the feature there is the gate in memory alone.
-#[cfg(feature = "redis")]
-mod contract;
 #[cfg(feature = "redis")]
 mod limiter_state;
 pub(crate) mod memory;
@@ -21,25 +18,25 @@ pub(crate) mod redis;
 #[cfg(feature = "redis")]
 pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
-pub use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
-#[cfg(feature = "redis")]
-pub use crate::step::{Ask, AskKind, TakenUnits};
-#[cfg(feature = "redis")]
-pub(crate) use contract::{
-    ErrorMeaning, KnownUse, LEAST_VERSION, Layer, OnEvent, OnUnitsBack, StoreObserver, StoredData,
-    at_places, is_report,
-};
-#[cfg(feature = "redis")]
-pub use contract::{
-    Finding, GaveUp, Generation, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply, LeaseResult,
-    LimiterReply, Receipt, RecordReply, RecordVerb, ReturnReply, StepArgs, StepReply, Store,
-    StoreCounts, StoreEvent, Verb,
-};
-#[cfg(feature = "redis")]
 pub use limiter_state::{LimiterState, LimiterStep};
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_rules::shared::StoreError;
+#[cfg(feature = "redis")]
+pub(crate) use tidegate_store::contract::{
+    ErrorMeaning, KnownUse, LEAST_VERSION, OnEvent, OnUnitsBack, StoreObserver, StoredData,
+    at_places, is_report,
+};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use tidegate_store::contract::{
+    Finding, GaveUp, Generation, GivenBack, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply,
+    LeaseResult, LimiterReply, LimiterReport, Receipt, RecordReply, RecordVerb, ReturnReply,
+    StepArgs, StepReply, Store, StoreCounts, StoreEvent, Unspent, Verb, Wanted,
+};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use tidegate_store::step::{Ask, AskKind, TakenUnits};
 
 #[cfg(test)]
 #[cfg(feature = "redis")]
@@ -47,4 +44,4 @@ pub(crate) mod fake;
 
 #[cfg(test)]
 #[cfg(feature = "redis")]
-pub(crate) use contract::stand_still;
+pub(crate) use tidegate_store::contract::{RuleInForce, stand_still};

@@ -12,7 +12,8 @@ use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
 /// Libraries that are checked without features even if they have none.
-const LIBRARIES: &[&str] = &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate"];
+const LIBRARIES: &[&str] =
+    &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate-store", "tidegate"];
 
 /// Builds each library without features. The server, which needs half a minute and rarely fails where clippy has passed,
 /// is left to the features step.

@@ -23,10 +23,11 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
-const PUBLISHED: [&str; 6] = [
+const PUBLISHED: [&str; 7] = [
     "tidegate-core",
     "tidegate-rules",
     "tidegate-config",
+    "tidegate-store",
     "tidegate",
     "tidegate-lab",
     "tidegate-server",

@@ -169,7 +169,7 @@ impl Taken {
         }
         Some(
             both.into_iter()
-                .map(|(ask, one)| Ask { taken: TakenUnits { since: None, ..one.taken }, ..ask })
+                .map(|(ask, one)| Ask { taken: TakenUnits::new(one.taken.token, None), ..ask })
                 .collect(),
         )
     }

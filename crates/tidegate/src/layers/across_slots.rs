@@ -248,7 +248,7 @@ impl<S: Store> AcrossSlots<S> {
                 Ok(reply) => reply,
                 Err(error) => return Err(taken.unless_kept(error)),
             };
-            done.note(&part.places, &reply);
+            note(&mut done, &part.places, &reply);
             if !reply.allowed {
                 let later = parts.get(number + 1..).unwrap_or_default();
                 self.refused(asks, later, args, &mut taken, &mut done).await;
@@ -276,13 +276,13 @@ impl<S: Store> AcrossSlots<S> {
         let peek = StepArgs { at: args.at, ..StepArgs::peek(args.deadline) };
         for part in later {
             if let Ok(reply) = self.inner.step(&part.of(asks), peek).await {
-                done.note(&part.places, &reply);
+                note(done, &part.places, &reply);
             }
         }
         if let Some(giving) = giving {
             let given = timeout_at(args.deadline, giving).await.map(Result::unwrap_or_default);
             for (places, reply) in given.unwrap_or_default() {
-                done.note(&places, &reply);
+                note(done, &places, &reply);
             }
         }
         done.allowed = false;
@@ -317,7 +317,7 @@ impl<S: Store> AcrossSlots<S> {
             let reply = reply.map_err(|gave_up| {
                 if untouched { gave_up } else { GaveUp::from(gave_up.error.in_part()) }
             })?;
-            done.note(&part.places, &reply);
+            note(&mut done, &part.places, &reply);
         }
         Ok(done)
     }
@@ -350,14 +350,12 @@ impl SlotPart {
     }
 }
 
-impl StepReply {
-    /// Notes the reply of one slot for the limiters at these indices.
-    fn note(&mut self, places: &[usize], reply: &Self) {
-        self.allowed &= reply.allowed;
-        self.now = self.now.max(reply.now);
-        self.put_all(places.iter().copied(), reply.replies.iter().cloned());
-        self.standing = self.standing_by_replies();
-    }
+/// Notes the reply of one slot for the limiters at these indices.
+fn note(done: &mut StepReply, places: &[usize], reply: &StepReply) {
+    done.allowed &= reply.allowed;
+    done.now = done.now.max(reply.now);
+    done.put_all(places.iter().copied(), reply.replies.iter().cloned());
+    done.standing = done.standing_by_replies();
 }
 
 #[cfg(test)]

@@ -21,12 +21,12 @@ use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::lease::{LimiterReport, Unspent};
 use crate::store::Generation;
 use crate::store::{
     GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent,
     ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,
 };
+use crate::store::{LimiterReport, Unspent};
 use known::{DataOf, KnownLimiters, KnownThen, UseReport};
 
 /// After the first limiter is carried, so much time passes until the number is reported.
@@ -271,7 +271,9 @@ impl<S: Store> Store for Carry<S> {
     }
 
     fn counts(&self) -> StoreCounts {
-        StoreCounts { carried: self.count.all.load(Relaxed), ..self.inner.counts() }
+        let mut counts = self.inner.counts();
+        counts.carried = self.count.all.load(Relaxed);
+        counts
     }
 
     pass_inward!(store);

@@ -8,10 +8,11 @@ mod share;
 use std::sync::Arc;
 
 use crate::clock::Clock;
+use crate::layers::Layer;
 use crate::step::Standing;
 use crate::store::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, Layer, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
+    GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
 };
 pub(crate) use local::Local;
 

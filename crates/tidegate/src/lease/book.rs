@@ -13,8 +13,9 @@ use std::hash::Hash;
 use tidegate_core::{Micros, Timestamp};
 
 use super::limiter::LeasedLimiter;
-use super::reply::{Grant, LimiterReport};
 use super::terms::Terms;
+use super::units::Grant;
+use crate::store::{LimiterReport, Wanted};
 
 /// The shortest time between two searches for idle limiters, during which other requests wait.
 const LEAST_BETWEEN_SWEEPS: Micros = Micros::from_millis(100);
@@ -56,22 +57,6 @@ pub(crate) enum Choice {
     Store(Vec<Leased>),
 }
 
-/// A lease to ask the store for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// The number of the question, which its reply repeats.
-    pub ticket: u64,
-    /// The lowest ticket of this limiter that is still open: the store may forget lower tickets.
-    pub oldest: u64,
-    /// Units to take.
-    pub units: u64,
-    /// The time for which they can be spent. (`Micros` is a whole number of microseconds:
-    /// [`as_micros`](Micros::as_micros), [`as_duration`](Micros::as_duration).)
-    pub life: Micros,
-    /// The time that its units count as taken earlier if they are given back.
-    pub earlier: Micros,
-}
-
 /// The use of a granted lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Granted {
@@ -86,22 +71,6 @@ pub(crate) enum Granted {
     NotAsked,
     /// It ended before the reply came: its units are to be given back as well.
     Ended,
-}
-
-/// Unspent units of a lease, to give back to the store once. The book no longer has them. If there are none, the ticket
-/// is done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unspent<K> {
-    /// The limiter.
-    pub key: K,
-    /// The number of the lease.
-    pub ticket: u64,
-    /// Units to give back.
-    pub units: u64,
-    /// Units of the lease that stay taken.
-    pub kept: u64,
-    /// The time that they count as taken earlier than the lease.
-    pub earlier: Micros,
 }
 
 /// The units of all leases so far, by their fate.

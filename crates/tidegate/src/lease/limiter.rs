@@ -6,9 +6,9 @@
 use tidegate_core::Micros;
 
 use super::demand::Demand;
-use super::reply::{Grant, LimiterReport};
 use super::terms::{Size, Terms, held_for, shortened};
-use super::units::{GrantedLease, Rest};
+use super::units::{Grant, GrantedLease, Rest};
+use crate::store::LimiterReport;
 
 /// The smallest lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;

@@ -8,10 +8,8 @@ use std::time::Duration;
 
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec, Timestamp};
 
-use super::{
-    Book, BookAsk, Choice, Grant, Granted, LeaseCounts, Leased, LimiterReport, Terms, Unspent,
-    Wanted,
-};
+use super::{Book, BookAsk, Choice, Grant, Granted, LeaseCounts, Leased, Terms};
+use crate::store::{LimiterReport, Unspent, Wanted};
 
 const LIFE: Micros = Micros::from_millis(200);
 const LONGEST: Micros = Micros::from_millis(1_000);

@@ -2,6 +2,16 @@
 
 use tidegate_core::{Micros, Timestamp};
 
+/// A lease that the store granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Grant {
+    pub(crate) ticket: u64,
+    /// When the lease was taken, by the store's clock.
+    pub(crate) since: Timestamp,
+    /// When it ends, by the store's clock.
+    pub(crate) end: Timestamp,
+}
+
 /// A lease that was granted, until all of its units are spent or given back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct GrantedLease {

@@ -8,7 +8,8 @@ use crate::answer::{Answer, Matched};
 use crate::clock::{Clock, SystemClock};
 use crate::request::Request;
 use crate::rules::PolicyRule;
-use crate::stats::{Snapshot, Statistics, Striped};
+use crate::stats::{Snapshot, Statistics};
+use tidegate_store::counters::Striped;
 
 /// An [`Observer`] that counts for each rule: its decisions by [outcome](crate::RuleOutcome) since the start, and the
 /// units that it passed and blocked over the last second and the last minute.

@@ -8,7 +8,7 @@ use crate::frontend::again;
 use crate::layers::Local;
 use crate::request::{Origin, Request};
 use crate::rules::limit_of;
-use crate::step::{self, Decided};
+use crate::step::{Decided, remembered_time};
 use crate::store::{KeyAsk, StepReply, Store, Verb};
 
 /// Returns the denial of a request with a banned key, or its remembered answer.
@@ -22,7 +22,7 @@ pub(super) async fn banned<'g, S: Store>(
     let left = gate.front.bans.left(asks, |ask| gate.local.fingerprint(ask), now)?;
     // Any node may have admitted the request before the ban; only the store remembers that answer.
     if origin.id.is_some()
-        && step::remembered::time(&in_force.generation.policy, asks).is_some()
+        && remembered_time(&in_force.generation.policy, asks).is_some()
         && let Some(seen) = Box::pin(remembered(gate, in_force, asks, origin)).await
     {
         return Some(seen);

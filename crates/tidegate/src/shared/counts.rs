@@ -31,28 +31,30 @@ impl Undecided {
     }
 
     /// Adds these counts and the counts of leases to the counts of the store.
-    pub(super) fn read<S: Store>(&self, leases: &Leases<S>, of_store: StoreCounts) -> StoreCounts {
+    pub(super) fn read<S: Store>(
+        &self,
+        leases: &Leases<S>,
+        mut counts: StoreCounts,
+    ) -> StoreCounts {
         let leased = leases.counts();
         let asked = leases.calls();
-        StoreCounts {
-            leased: leased.taken + asked.units_late.load(Relaxed),
-            leased_spent: leased.spent,
-            leased_returned: asked.returned.load(Relaxed),
-            leased_expired: asked.all_lost(),
-            leased_too_late: asked.lost(Lost::TooLate),
-            leased_changed: asked.lost(Lost::Changed),
-            leased_unrecorded: asked.lost(Lost::NotTaken),
-            leased_unanswered: asked.lost(Lost::NoReply),
-            leases_granted: asked.granted.load(Relaxed),
-            leases_refused: asked.refused.load(Relaxed),
-            leases_late: asked.late.load(Relaxed),
-            leases_unanswered: asked.unanswered.load(Relaxed),
-            shares_renewed: asked.renewed.load(Relaxed),
-            denied_again: self.denied_again.load(Relaxed),
-            unavailable: self.unavailable.load(Relaxed),
-            local: self.local.load(Relaxed),
-            shed: self.shed.load(Relaxed),
-            ..of_store
-        }
+        counts.leased = leased.taken + asked.units_late.load(Relaxed);
+        counts.leased_spent = leased.spent;
+        counts.leased_returned = asked.returned.load(Relaxed);
+        counts.leased_expired = asked.all_lost();
+        counts.leased_too_late = asked.lost(Lost::TooLate);
+        counts.leased_changed = asked.lost(Lost::Changed);
+        counts.leased_unrecorded = asked.lost(Lost::NotTaken);
+        counts.leased_unanswered = asked.lost(Lost::NoReply);
+        counts.leases_granted = asked.granted.load(Relaxed);
+        counts.leases_refused = asked.refused.load(Relaxed);
+        counts.leases_late = asked.late.load(Relaxed);
+        counts.leases_unanswered = asked.unanswered.load(Relaxed);
+        counts.shares_renewed = asked.renewed.load(Relaxed);
+        counts.denied_again = self.denied_again.load(Relaxed);
+        counts.unavailable = self.unavailable.load(Relaxed);
+        counts.local = self.local.load(Relaxed);
+        counts.shed = self.shed.load(Relaxed);
+        counts
     }
 }

@@ -20,9 +20,10 @@ use super::{InForce, SharedGate};
 use crate::answer::Answer;
 use crate::frontend::{GateQueue, may_wait};
 use crate::inline_list::InlineList;
+use crate::layers::Layer;
 use crate::request::{Origin, Request, RequestInternals as _};
 use crate::step::Standing;
-use crate::store::{ErrorMeaning as _, KeyAsk, Layer, StepArgs, StepReply, Store, Verb};
+use crate::store::{ErrorMeaning as _, KeyAsk, StepArgs, StepReply, Store, Verb};
 use crate::wait::{AttemptResult, Sums, Ticket, Waiter};
 use to_store::ToStore;
 

@@ -17,16 +17,16 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 
-use super::contract::RuleInForce;
 use super::{
-    GaveUp, Generation, Host, KeyAsk, Late, Layer, LeaseAsk, LeaseReply, RecordReply, RecordVerb,
+    GaveUp, Generation, Host, KeyAsk, Late, LeaseAsk, LeaseReply, RecordReply, RecordVerb,
     ReturnReply, StepArgs, StepReply, Store, Verb,
 };
 use crate::clock::Clock;
-use crate::lease::Unspent;
+use crate::layers::Layer;
 use crate::rules::{Policy, RuleSpec};
 use crate::step::{AskKind, AskValues, DescriptorSet, Lineage, TakenUnits};
-use crate::store::StoreError;
+use crate::store::Unspent;
+use crate::store::{RuleInForce, StoreError};
 pub(crate) use limiter::limiter;
 pub(crate) use limiters::FakeLimiters;
 use records::FakeRecords;

@@ -90,7 +90,7 @@ impl LimiterStep {
     /// The step that gives back the units of this limiter in [`StepReply::to_undo`](super::StepReply::to_undo).
     #[must_use]
     pub fn undoing(ask: &KeyAsk) -> Self {
-        let TakenUnits { token, since } = ask.taken;
+        let TakenUnits { token, since, .. } = ask.taken;
         Self { reserves: ask.reserves, token, since, ..Self::new(Verb::Settle, ask.cost) }
     }
 
@@ -114,7 +114,7 @@ impl LimiterStep {
             Verb::Peek => (Step::Peek, asks),
             Verb::Settle => {
                 // A reservation is closed by its settlement.
-                let since = TakenUnits { token, since }.as_known(self.reserves);
+                let since = TakenUnits::new(token, since).as_known(self.reserves);
                 (Step::Settle { actual, token, since }, cost)
             }
             Verb::Renew => (Step::Renew { token }, cost),

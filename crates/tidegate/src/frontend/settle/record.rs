@@ -111,10 +111,10 @@ impl FromLimiter {
             is_elsewhere: from.flag()?,
             is_enforced: from.flag()?,
             reserves: from.flag()?,
-            taken: TakenUnits {
-                token: from.option(|from| Token::from_micros(from.number()?))?,
-                since: from.option(|from| Some(Timestamp::from_micros(from.number()?)))?,
-            },
+            taken: TakenUnits::new(
+                from.option(|from| Token::from_micros(from.number()?))?,
+                from.option(|from| Some(Timestamp::from_micros(from.number()?)))?,
+            ),
             under: from.option(|from| {
                 let mut numbers = [0; 5];
                 for number in &mut numbers {

@@ -6,9 +6,9 @@ use tidegate_core::{AlgorithmKind, Spec};
 use tokio::time::sleep;
 
 use super::*;
-use crate::lease::{GivenBack, Wanted};
 use crate::rules::RuleSpec;
 use crate::store::fake::{FakeLimiters, FakeStore, Fault, ask, asking};
+use crate::store::{GivenBack, Wanted};
 
 const LIMIT: u64 = 20;
 

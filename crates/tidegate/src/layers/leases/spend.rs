@@ -4,10 +4,11 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
 use super::Leases;
 use crate::inline_list::InlineList;
-use crate::lease::{BookAsk, Choice, Leased, LimiterReport, Wanted};
+use crate::lease::{BookAsk, Choice, Leased};
 use crate::rules::limit_of;
 use crate::step::{Decided, TakenUnits};
 use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
+use crate::store::{LimiterReport, Wanted};
 
 /// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, it
 /// releases the units it holds.
@@ -256,7 +257,7 @@ fn decided(rule: &Rule, report: LimiterReport, since: Option<Timestamp>) -> Opti
     // The leased units were added to an earlier report of the store, and the sum may pass the limit.
     let remaining = report.remaining.min(limit);
     let decision = Decision { outcome, limit, remaining, reset_after };
-    let taken = TakenUnits { token: None, since };
+    let taken = TakenUnits::new(None, since);
     Some(Decided { taken, ..Decided::of(decision, false, false) })
 }
 

@@ -7,8 +7,9 @@ use std::hash::Hash;
 
 use tidegate_core::Micros;
 
-use super::{Book, BookAsk, Leased, Unspent, Wanted};
+use super::{Book, BookAsk, Leased};
 use crate::lease::units::Rest;
+use crate::store::Unspent;
 
 impl<K: Clone + Eq + Hash> Book<K> {
     /// Spends units that a request holds, because the store admitted the rest of it. Returns the unspent units of
@@ -78,13 +79,5 @@ impl<K: Clone + Eq + Hash> Book<K> {
                 self.limiters.remove(key);
             }
         }
-    }
-}
-
-impl Wanted {
-    /// The whole lease as units to give back, because it came too late, or because no reply says whether there is one.
-    pub(crate) const fn unspent<K>(&self, key: K) -> Unspent<K> {
-        let Self { ticket, units, earlier, .. } = *self;
-        Unspent { key, ticket, units, kept: 0, earlier }
     }
 }

@@ -6,7 +6,8 @@ use std::hash::Hash;
 
 use tidegate_core::Micros;
 
-use super::{Book, Unspent, Wanted};
+use super::Book;
+use crate::store::{Unspent, Wanted};
 
 impl<K: Clone + Eq + Hash> Book<K> {
     /// Returns a share to ask the store for as one ends, without a request; `None` if the limiter has no shares, no

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_core::{AlgorithmKind, Micros, Rule, Spec};
 
 use super::{TAKEN, at};
-use crate::lease::{Book, BookAsk, Choice, Grant, Granted, LimiterReport, Terms, Unspent, Wanted};
+use crate::lease::{Book, BookAsk, Choice, Grant, Granted, Terms};
+use crate::store::{LimiterReport, Unspent, Wanted};
 
 const LIFE: Micros = Micros::from_millis(2_000);
 const LONGEST: Micros = Micros::from_millis(1_000);

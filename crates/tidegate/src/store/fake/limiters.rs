@@ -12,9 +12,9 @@ use std::num::NonZeroU32;
 use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp};
 
 use super::limiter::{FakeLimiter, limiter};
-use crate::lease::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
+use crate::store::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::store::{
     KeyAsk, LeaseResult, LimiterReply, ReturnReply, StepArgs, StepReply, StoredData, Verb,
     is_report,

@@ -19,7 +19,7 @@ use super::table::{Part, TableInForce};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::{Ask, Lineage, Step, ValuesSource};
 #[cfg(feature = "redis")]
-use crate::store::contract::{Generation, RuleInForce};
+use tidegate_store::contract::{Generation, RuleInForce};
 
 /// A policy and its tables. Never changed once it is in force.
 pub(crate) struct MemoryGeneration {

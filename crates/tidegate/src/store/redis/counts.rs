@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::stats::Histogram;
 use crate::store::StoreCounts;
+use tidegate_store::counters::Histogram;
 
 /// An overload has ended when every request was decided in time for this long.
 const CALM: Duration = Duration::from_secs(1);
@@ -51,19 +51,18 @@ struct Overload {
 impl RequestCounts {
     /// Returns the counts as they are now.
     pub(crate) fn read(&self) -> StoreCounts {
-        StoreCounts {
-            under_way: self.under_way.load(Relaxed),
-            merged: self.merged.load(Relaxed),
-            late: self.late.load(Relaxed),
-            undone: self.undone.load(Relaxed),
-            undone_units: self.undone_units.load(Relaxed),
-            not_undone_units: self.not_undone_units.load(Relaxed),
-            late_units_admitted: self.late_units_admitted.load(Relaxed),
-            unanswered_units: self.unanswered_units.load(Relaxed),
-            failed: self.failed.load(Relaxed),
-            calls: self.calls.read(),
-            ..StoreCounts::default()
-        }
+        let mut counts = StoreCounts::default();
+        counts.under_way = self.under_way.load(Relaxed);
+        counts.merged = self.merged.load(Relaxed);
+        counts.late = self.late.load(Relaxed);
+        counts.undone = self.undone.load(Relaxed);
+        counts.undone_units = self.undone_units.load(Relaxed);
+        counts.not_undone_units = self.not_undone_units.load(Relaxed);
+        counts.late_units_admitted = self.late_units_admitted.load(Relaxed);
+        counts.unanswered_units = self.unanswered_units.load(Relaxed);
+        counts.failed = self.failed.load(Relaxed);
+        counts.calls = self.calls.read();
+        counts
     }
 
     pub(crate) fn add(counter: &AtomicU64, count: usize) {

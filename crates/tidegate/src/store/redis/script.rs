@@ -34,8 +34,8 @@ mod units;
 
 use tidegate_core::{Rule, Timestamp};
 
-pub use crate::lease::GivenBack;
 pub use crate::step::Values;
+pub use crate::store::GivenBack;
 pub use batch::{CallBatch, Replies};
 pub use call::Call;
 pub use call_result::{CallResult, DecidedStep, Lacks, NewerValues};

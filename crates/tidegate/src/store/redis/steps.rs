@@ -16,12 +16,12 @@ use super::nodes::Listed;
 use super::script::{DecidedStep, NewerValues, ScriptLimiter, ScriptStep};
 use super::{Client, Route, key_in, slot_of};
 use crate::clock::Clock;
-use crate::lease::Unspent;
 use crate::request::Origin;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::step::Standing;
 use crate::store::Generation;
+use crate::store::Unspent;
 use crate::store::{
     GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb,
     ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,

@@ -17,6 +17,7 @@ use super::super::plan::{End, PlannedRequest, RequestKind, TIMEOUT_MS};
 use super::super::world::{LayersWorld, NodeClock, locked};
 use crate::clock::Clock;
 use crate::key::Seed;
+use crate::layers::Layer;
 use crate::layers::{
     DenialMemory, Handles, LayerParts, Local, Lost, Tower, UntilDropped, tower_over,
 };
@@ -24,9 +25,7 @@ use crate::request::Origin;
 use crate::rules::PolicyErrors;
 use crate::step::Standing;
 use crate::store::memory::Newest;
-use crate::store::{
-    ErrorMeaning as _, GaveUp, Host, KeyAsk, Layer, StepArgs, StepReply, Store, Verb,
-};
+use crate::store::{ErrorMeaning as _, GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, Verb};
 
 /// A node: the tower that ships, over a link to the store.
 pub(super) struct LayersNode {

@@ -7,8 +7,8 @@ use tidegate_core::{Decision, Micros, ScriptReply, Timestamp, Verdict};
 use super::Written;
 use super::limiter::ScriptLimiter;
 use super::units::SettledUnits;
-use crate::lease::GivenBack;
 use crate::step::{FirstReservation, One, Values};
+use crate::store::GivenBack;
 use crate::store::{LimiterReply, at_places};
 
 /// The result of a call.

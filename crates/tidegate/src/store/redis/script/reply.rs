@@ -261,7 +261,7 @@ impl Call {
             }
             _ => decision,
         };
-        let taken = TakenUnits { token: one.rule.token(&reply), since: Some(reply.at) };
+        let taken = TakenUnits::new(one.rule.token(&reply), Some(reply.at));
         let decided = Decided { taken, ..Decided::of(decision, false, false) };
         // The store does not report the values in force until the request is admitted.
         let state = Some(reply).filter(|_| waits.is_none());

@@ -14,7 +14,7 @@ use super::late::conclude;
 use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::request::RequestIdentity;
-use crate::step::remembered;
+use crate::step::{least_remembered_time, remembered_time};
 use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
@@ -237,7 +237,7 @@ impl RedisStore {
         let timeout = self.client.settings().timeout.into();
         args.origin.id.is_some()
             && args.verb == Verb::Ask
-            && remembered::least_time(self.policy(), asks).is_some_and(|least| least >= timeout)
+            && least_remembered_time(self.policy(), asks).is_some_and(|least| least >= timeout)
     }
 
     fn call(&self, limiters: &[ScriptLimiter<'_>], pending: PendingStep<'_>) -> Call {
@@ -267,7 +267,7 @@ impl RedisStore {
         asks: &[KeyAsk],
         id: Option<RequestIdentity<'i>>,
     ) -> Option<Remembered<'i>> {
-        Some(Remembered { id: id?, time: remembered::time(self.policy(), asks)? })
+        Some(Remembered { id: id?, time: remembered_time(self.policy(), asks)? })
     }
 
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[ScriptLimiter<'_>]) -> Vec<u8> {

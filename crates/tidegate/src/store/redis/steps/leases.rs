@@ -8,7 +8,6 @@ use tokio::time::Instant;
 
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, RedisStore};
-use crate::lease::{LimiterReport, Unspent, Wanted};
 use crate::store::redis::error::RedisMeaning as _;
 use crate::store::redis::script::{
     Call, CallResult, DecidedStep, LeaseRecord, NewerValues, ScriptLimiter,
@@ -17,6 +16,7 @@ use crate::store::redis::{Delivered, NoReply, heard, lease_key};
 use crate::store::{
     KeyAsk, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StoreError, StoredData,
 };
+use crate::store::{LimiterReport, Unspent, Wanted};
 
 /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
 /// given back.

@@ -69,7 +69,7 @@ impl RedisStore {
                 .cost
                 .checked_sub(kept)
                 .filter(|units| ask.is_unlimited(self.policy()) && *units > 0)?;
-            let TakenUnits { token, since } = ask.taken;
+            let TakenUnits { token, since, .. } = ask.taken;
             Some(Surplus { key: &ask.fingerprint, units, since, reserved: ask.reserves, token })
         });
         let surplus: Vec<_> = surplus.collect();

@@ -28,7 +28,7 @@ impl LayersNode {
             // A busy machine hears the reply later than it came.
             sleep(Duration::from_millis(rng.below(life.as_micros() / 2_000))).await;
         }
-        let taken = TakenUnits { token: Some(token), since: None };
+        let taken = TakenUnits::new(Some(token), None);
         let permit = KeyAsk { taken, ..ask.clone() };
         let done = self.uptime().plus(Micros::from_millis(job.works));
         let mut until = begun.plus(shortened(life));

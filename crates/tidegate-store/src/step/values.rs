@@ -2,16 +2,19 @@
 
 use tidegate_core::Rule;
 
-/// The kinds of scripts whose last two parameters say how much fits, and of permits, which are known by their tokens.
-pub(crate) const BUCKET: u8 = 1;
-pub(crate) const QUEUE: u8 = 2;
+/// The kind of the script of a bucket, whose last two parameters say how much fits.
+pub const BUCKET: u8 = 1;
+/// The kind of the script of a queue, whose last two parameters say how much fits.
+pub const QUEUE: u8 = 2;
+/// The kind of the script of permits, which are known by their tokens.
 const PERMITS: u8 = 10;
 
 /// The values of a rule that say whether units which were taken under them come back under others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Values {
     kind: u8,
-    pub(crate) limit: u64,
+    #[doc(hidden)]
+    pub limit: u64,
     window: u64,
     /// Buckets, anchor or resolution.
     others: [u64; 2],
@@ -29,19 +32,22 @@ impl Values {
     }
 
     /// Its numbers, for [`Values::from_numbers`].
-    pub(crate) fn to_numbers(self) -> [u64; 5] {
+    #[doc(hidden)]
+    pub fn to_numbers(self) -> [u64; 5] {
         let Self { kind, limit, window, others: [third, fourth] } = self;
         [kind.into(), limit, window, third, fourth]
     }
 
     /// The values with these numbers; `None` if there are none.
-    pub(crate) fn from_numbers([kind, limit, window, third, fourth]: [u64; 5]) -> Option<Self> {
+    #[doc(hidden)]
+    pub fn from_numbers([kind, limit, window, third, fourth]: [u64; 5]) -> Option<Self> {
         let kind = u8::try_from(kind).ok()?;
         Some(Self { kind, limit, window, others: [third, fourth] })
     }
 
     /// Returns whether units that were taken under the other values count in the same way.
-    pub(crate) fn counts_as(&self, other: &Self) -> bool {
+    #[doc(hidden)]
+    pub fn counts_as(&self, other: &Self) -> bool {
         let window_of = |one: &Self| if one.kind == PERMITS { 0 } else { one.window };
         (self.kind, window_of(self), self.others) == (other.kind, window_of(other), other.others)
     }

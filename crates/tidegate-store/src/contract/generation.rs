@@ -11,16 +11,18 @@ use crate::step::{Ask, Lineage};
 
 /// A policy that was put in force. It never changes, so a request sees one policy from beginning to end.
 pub struct Generation {
-    pub(crate) policy: Arc<Policy>,
+    #[doc(hidden)]
+    pub policy: Arc<Policy>,
     /// By the number of the rule.
     rules: Vec<RuleInForce>,
 }
 
-/// The identity of a rule in force, and the time at which its values took effect: a later change of the rule always has a
-/// later time.
-pub(crate) struct RuleInForce {
-    pub(crate) lineage: Lineage,
-    pub(crate) since: Timestamp,
+/// A rule in force.
+pub struct RuleInForce {
+    /// Its identity through all generations.
+    pub lineage: Lineage,
+    /// When its values took effect; a later change of a rule always has a later time.
+    pub since: Timestamp,
 }
 
 /// Prints only the policy, because answers keep generations.
@@ -36,7 +38,8 @@ impl RefUnwindSafe for Generation {}
 
 impl Generation {
     /// A policy with its rules, in their order.
-    pub(crate) const fn new(policy: Arc<Policy>, rules: Vec<RuleInForce>) -> Self {
+    #[doc(hidden)]
+    pub const fn new(policy: Arc<Policy>, rules: Vec<RuleInForce>) -> Self {
         Self { policy, rules }
     }
 
@@ -45,31 +48,34 @@ impl Generation {
     pub const fn policy(&self) -> &Arc<Policy> {
         &self.policy
     }
+}
 
+#[doc(hidden)]
+impl Generation {
     /// The identity of a rule through all generations.
-    pub(crate) fn lineage(&self, rule: usize) -> Lineage {
+    pub fn lineage(&self, rule: usize) -> Lineage {
         self.rules.get(rule).map_or(Lineage::NONE, |rule| rule.lineage)
     }
 
     /// When the values of a rule took effect.
-    pub(crate) fn since(&self, rule: usize) -> Timestamp {
+    pub fn since(&self, rule: usize) -> Timestamp {
         self.rules.get(rule).map_or(Timestamp::EPOCH, |rule| rule.since)
     }
 
     /// The name of the rule with this identity; `None` if it is not in force.
-    pub(crate) fn name_of(&self, lineage: Lineage) -> Option<&str> {
+    pub fn name_of(&self, lineage: Lineage) -> Option<&str> {
         self.policy.rules().get(self.number(lineage)?).map(PolicyRule::name)
     }
 
     /// The identity of the rule of that name in a domain, or [`Lineage::NONE`] if no such rule is in force.
-    pub(crate) fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
+    pub fn lineage_of(&self, domain: &str, name: &str) -> Lineage {
         let mut rules = self.policy.rules().iter();
         let number = rules.position(|rule| rule.domain() == domain && rule.name() == name);
         number.map_or(Lineage::NONE, |number| self.lineage(number))
     }
 
     /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
-    pub(crate) fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
+    pub fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
         self.number(ask.lineage)
     }
 

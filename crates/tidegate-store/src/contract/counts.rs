@@ -3,10 +3,10 @@
 //!
 //! A gate adds what the layers count to what the store counts, and metrics read the sum.
 
-use crate::stats::Durations;
+use crate::counters::Durations;
 
 /// Counts of requests to a shared store by their fate, since the gate was made
-/// ([`SharedGate::counts`](crate::SharedGate::counts)). [`nodes`](StoreCounts::nodes) and
+/// (`SharedGate::counts`). [`nodes`](StoreCounts::nodes) and
 /// [`under_way`](StoreCounts::under_way) are as they are now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -14,7 +14,7 @@ pub struct StoreCounts {
     /// The nodes that share the store: the configured number ([`StoreSettings::nodes`]), or else as many as were last
     /// seen there, and 1 before any was.
     ///
-    /// [`StoreSettings::nodes`]: crate::StoreSettings
+    /// [`StoreSettings::nodes`]: tidegate_rules::settings::StoreSettings
     pub nodes: u64,
     /// Calls that were sent and not yet answered.
     pub under_way: u64,

@@ -9,7 +9,7 @@ use super::reply::{Decided, One, TakenUnits, without_values};
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub enum Step {
     /// Decides and takes; returns only the verdict.
     Decide,
     /// Decides and takes.
@@ -49,7 +49,7 @@ pub(crate) enum Step {
 
 impl Step {
     /// Returns whether this step creates a limiter that does not exist yet.
-    pub(crate) const fn begins(self, cost: u64) -> bool {
+    pub const fn begins(self, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::Reserve | Self::AskReported => true,
             Self::Peek | Self::Refund | Self::Renew { .. } | Self::Reset { .. } => false,
@@ -59,7 +59,7 @@ impl Step {
     }
 
     /// Returns whether it may leave units in use, for which there must be room.
-    pub(crate) const fn takes(self, cost: u64) -> bool {
+    pub const fn takes(self, cost: u64) -> bool {
         match self {
             // It takes only if the work cost more than was reserved.
             Self::Settle { .. } => self.begins(cost),
@@ -69,24 +69,24 @@ impl Step {
     }
 
     /// Returns whether it needs memory for one unit more. A step that only looks is treated like a step that takes.
-    pub(crate) const fn grows(self, cost: u64) -> bool {
+    pub const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
     /// Returns whether the step puts another rule in force: true for steps that take or give back and for
     /// [`Step::AskReported`], never for [`Step::Peek`].
-    pub(crate) const fn changes_rule(self, cost: u64) -> bool {
+    pub const fn changes_rule(self, cost: u64) -> bool {
         self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
     }
 
     /// Returns whether it takes its units only if all limiters of its request admit theirs.
-    pub(crate) const fn takes_if_all_admit(self) -> bool {
+    pub const fn takes_if_all_admit(self) -> bool {
         matches!(self, Self::Decide | Self::Ask | Self::Reserve)
     }
 
     /// Returns whether it may have changed the state of a limiter that returned this verdict.
     #[inline]
-    pub(crate) const fn changes(self, verdict: Verdict, cost: u64) -> bool {
+    pub const fn changes(self, verdict: Verdict, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::Reserve => verdict.is_allowed() && cost > 0,
             Self::Peek | Self::AskReported => false,
@@ -100,13 +100,13 @@ impl Step {
 
     /// Returns whether it depends on what a table knows of its rule ([`Step::dated`]).
     #[inline]
-    pub(crate) const fn is_dated(self) -> bool {
+    pub const fn is_dated(self) -> bool {
         matches!(self, Self::Settle { since: Some(_), .. })
     }
 
     /// Returns the step on a limiter whose rule has had its meaning since that time, and these limits.
     #[inline]
-    pub(crate) fn dated(self, meaning_since: Timestamp, rates: &Rates) -> Self {
+    pub fn dated(self, meaning_since: Timestamp, rates: &Rates) -> Self {
         match self {
             Self::Settle { actual, token, since: Some(since) } => {
                 let since = Some(since.under(rates));
@@ -118,7 +118,7 @@ impl Step {
 
     /// Returns the step on a limiter that gives back no units taken before `began`.
     #[inline]
-    pub(crate) fn on_limiter_since(self, began: Timestamp) -> Self {
+    pub fn on_limiter_since(self, began: Timestamp) -> Self {
         match self {
             Self::Settle { actual, token, since: Some(since) } if since.at < began => {
                 Self::Settle { actual, token, since: Some(since.of_other_rule()) }
@@ -129,7 +129,7 @@ impl Step {
 
     /// Returns whether it may leave a state that is too large for a packed state: a debt, an open reservation, or a
     /// reset.
-    pub(crate) const fn may_not_fit(self, cost: u64) -> bool {
+    pub const fn may_not_fit(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } | Self::Report | Self::Reserve => self.takes(cost),
             Self::Reset { .. } => true,
@@ -138,7 +138,7 @@ impl Step {
     }
 
     /// The step that runs under a rule without a limit, on a limiter that had one before: it takes nothing more.
-    pub(crate) fn without_limit(self, cost: u64) -> Option<Self> {
+    pub fn without_limit(self, cost: u64) -> Option<Self> {
         match self {
             Self::Settle { actual, token, since } => {
                 Some(Self::Settle { actual: actual.min(cost), token, since })
@@ -150,7 +150,7 @@ impl Step {
 
     /// The step, and its cost, that runs on the overflow limiter for a key without a limiter of its own. It gives
     /// nothing back, because it is not known whether the units were taken there.
-    pub(crate) const fn beyond(self, cost: u64) -> (Self, u64) {
+    pub const fn beyond(self, cost: u64) -> (Self, u64) {
         match self {
             Self::Refund | Self::Reset { .. } => (Self::Peek, 0),
             Self::Settle { .. } if !self.takes(cost) => (Self::Peek, 0),
@@ -159,7 +159,7 @@ impl Step {
     }
 
     /// The units that the decision of this step is about: none if it settles or gives back.
-    pub(crate) const fn asked(self, cost: u64) -> u64 {
+    pub const fn asked(self, cost: u64) -> u64 {
         match self {
             Self::Refund | Self::Settle { .. } => 0,
             _ => cost,
@@ -167,23 +167,23 @@ impl Step {
     }
 
     /// Returns whether it never refuses: it gives back or takes whatever the limiter holds.
-    pub(crate) const fn is_unconditional(self) -> bool {
+    pub const fn is_unconditional(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Report | Self::Reset { .. })
     }
 
     /// Returns whether it may free units, or asks for none.
-    pub(crate) const fn gives_back(self) -> bool {
+    pub const fn gives_back(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. } | Self::Reset { .. })
     }
 
     /// Returns whether it returns the values of the decisions.
-    pub(crate) const fn wants_values(self) -> bool {
+    pub const fn wants_values(self) -> bool {
         !matches!(self, Self::Decide)
     }
 
     /// Runs the step on one locked limiter, at `now`; [`Step::changes`] says whether it changed the state.
     #[inline]
-    pub(crate) fn run<R: Algorithm>(
+    pub fn run<R: Algorithm>(
         self,
         algorithm: &R,
         slot: &mut Option<R::State>,
@@ -194,7 +194,7 @@ impl Step {
     }
 
     /// Runs the step on a limiter without memory to grow.
-    pub(crate) fn run_in_place<R: Algorithm>(
+    pub fn run_in_place<R: Algorithm>(
         self,
         algorithm: &R,
         slot: &mut Option<R::State>,

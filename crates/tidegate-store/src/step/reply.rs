@@ -15,9 +15,16 @@ pub struct TakenUnits {
     pub since: Option<Timestamp>,
 }
 
+#[doc(hidden)]
 impl TakenUnits {
+    /// Units with a permit's token, that were taken then.
+    #[must_use]
+    pub const fn new(token: Option<Token>, since: Option<Timestamp>) -> Self {
+        Self { token, since }
+    }
+
     /// The units as the limiter knows them; `None` if it is not known when they were taken.
-    pub(crate) fn as_known(self, is_reserved: bool) -> Option<Since> {
+    pub fn as_known(self, is_reserved: bool) -> Option<Since> {
         let since = Since::at(self.since?);
         Some(if is_reserved { since.of_reservation() } else { since })
     }
@@ -25,22 +32,24 @@ impl TakenUnits {
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Decided {
-    pub(crate) decision: Decision,
+pub struct Decided {
+    /// The decision.
+    pub decision: Decision,
     /// There was no room: the key shares a limiter with others, or was refused, or its limiter keeps coarser times.
-    pub(crate) overflow: bool,
+    pub overflow: bool,
     /// Another limiter than the key's own replied.
-    pub(crate) elsewhere: bool,
+    pub elsewhere: bool,
     /// The rule that decided, if it was changed since it was loaded.
-    pub(crate) values: Option<Rule>,
-    pub(crate) taken: TakenUnits,
+    pub values: Option<Rule>,
+    /// The units that were taken.
+    pub taken: TakenUnits,
     /// The result of a settlement.
-    pub(crate) settled: Settled,
+    pub settled: Settled,
 }
 
 impl Decided {
     /// The decision of a limiter under the values of its policy.
-    pub(crate) const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
+    pub const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
         Self {
             decision,
             overflow,
@@ -54,35 +63,37 @@ impl Decided {
 
 /// The reply of one limiter by itself.
 #[derive(Clone, Debug)]
-pub(crate) struct One {
-    pub(crate) verdict: Verdict,
-    pub(crate) at: Timestamp,
+pub struct One {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// When it was decided.
+    pub at: Timestamp,
     /// For [`Step::Decide`](super::Step::Decide) only the verdict, without values.
-    pub(crate) decided: Decided,
+    pub decided: Decided,
 }
 
 impl One {
     /// The reply of the limiter itself.
     #[inline]
-    pub(crate) const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
+    pub const fn of(verdict: Verdict, decision: Decision, at: Timestamp) -> Self {
         let mut decided = Decided::of(decision, false, false);
         decided.taken.since = Some(at);
         Self { verdict, at, decided }
     }
 
     /// The reply under a rule that admits everything.
-    pub(crate) const fn unlimited(at: Timestamp) -> Self {
+    pub const fn unlimited(at: Timestamp) -> Self {
         Self::of(Verdict::Allow, Decision::UNLIMITED, at)
     }
 
     /// The reply to a key without room, whose own limiter does not decide.
-    pub(crate) fn instead(decision: Decision, at: Timestamp) -> Self {
+    pub fn instead(decision: Decision, at: Timestamp) -> Self {
         Self::of(decision.verdict(), decision, at).by_overflow(true)
     }
 
     /// The same reply where there was no room: of another limiter than the key's own, or of one that keeps coarser
     /// times.
-    pub(crate) fn by_overflow(mut self, elsewhere: bool) -> Self {
+    pub fn by_overflow(mut self, elsewhere: bool) -> Self {
         self.decided.overflow = true;
         self.decided.elsewhere |= elsewhere;
         self
@@ -91,7 +102,7 @@ impl One {
 
 /// A verdict as a decision.
 #[inline]
-pub(crate) const fn without_values(verdict: Verdict) -> Decision {
+pub const fn without_values(verdict: Verdict) -> Decision {
     let outcome = match verdict {
         Verdict::Allow => Outcome::Allow { delay: Micros::ZERO },
         Verdict::Deny => Outcome::Deny { retry_after: Micros::ZERO },
@@ -103,7 +114,7 @@ pub(crate) const fn without_values(verdict: Verdict) -> Decision {
 /// The reservation of the first of the requests that have one remembered answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FirstReservation {
-    /// The name that the first request [reserved as](crate::Request::reserving_as).
+    /// The name that the first request [reserved as](tidegate_rules::request::Request::reserving_as).
     pub name: [u8; 16],
     /// The rest of its life, by the clock of the store; zero if it has ended.
     pub left: std::time::Duration,
@@ -112,17 +123,20 @@ pub struct FirstReservation {
 /// The result of a step: one decision for each limiter, in the order of the request (none for
 /// [`Step::Decide`](super::Step::Decide)).
 #[derive(Debug)]
-pub(crate) struct Done<D = Decided> {
-    pub(crate) allowed: bool,
-    pub(crate) at: Timestamp,
+pub struct Done<D = Decided> {
+    /// True if all limiters that are enforced admit it.
+    pub allowed: bool,
+    /// When it was decided.
+    pub at: Timestamp,
     /// True if this is the remembered answer to an earlier request with the same id.
-    pub(crate) repeated: bool,
-    pub(crate) decisions: InlineList<D>,
+    pub repeated: bool,
+    /// The decisions, in the order of the request.
+    pub decisions: InlineList<D>,
 }
 
 impl<D> Done<D> {
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
-    pub(crate) fn of<K: PartialEq>(&self, asks: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
+    pub fn of<K: PartialEq>(&self, asks: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
         self.decisions.get(asks.iter().position(|ask| ask.is_of(one))?)
     }
 }
@@ -130,11 +144,7 @@ impl<D> Done<D> {
 impl Done {
     /// Returns the decisions of `others`, which the step over `asks` decided about. A limiter that is not among `asks`
     /// refuses nothing.
-    pub(crate) fn of_each<K: PartialEq>(
-        &self,
-        asks: &[Ask<K>],
-        others: &[Ask<K>],
-    ) -> InlineList<Decided> {
+    pub fn of_each<K: PartialEq>(&self, asks: &[Ask<K>], others: &[Ask<K>]) -> InlineList<Decided> {
         others
             .iter()
             .map(|one| match self.of(asks, one) {
@@ -162,8 +172,7 @@ impl From<Done> for One {
 
 /// The origin of the decisions of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
-pub(crate) enum Standing {
+pub enum Standing {
     /// The limiters decided.
     Exact,
     /// The rules decided, without the store.
@@ -174,18 +183,16 @@ pub(crate) enum Standing {
 
 /// Why the store did not decide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "only a shared store can be away"))]
-pub(crate) enum Lack {
+pub enum Lack {
     /// The store does not answer.
     Unavailable,
     /// The store answers, but cannot decide this request in time.
     Overloaded,
 }
 
-#[cfg(feature = "redis")]
 impl Standing {
     /// Why the store did not decide, if it did not.
-    pub(crate) const fn lack(self) -> Option<Lack> {
+    pub const fn lack(self) -> Option<Lack> {
         match self {
             Self::Exact => None,
             Self::Degraded(lack) | Self::Unavailable(lack) => Some(lack),

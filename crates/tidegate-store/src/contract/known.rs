@@ -7,15 +7,19 @@ use tidegate_core::{KnownUnits, Timestamp, UsedUnits};
 
 /// The knowledge of a node of the use of a limiter, next to a question about it.
 #[derive(Clone, Debug, Default)]
-pub(crate) enum KnownUse {
+pub enum KnownUse {
     /// No units that count.
     #[default]
     Nothing,
     /// Units count, as the server with this number knows: it must have a state.
-    Stored { server: u64 },
+    Stored {
+        /// The number of the server.
+        server: u64,
+    },
     /// The server may have lost these units: it decides from them, or from the state that it has, whichever admits
     /// less.
     Carried {
+        /// The units, oldest first.
         used: Arc<[UsedUnits]>,
         /// When they were reported.
         reported: Timestamp,
@@ -28,7 +32,7 @@ pub(crate) enum KnownUse {
 
 impl KnownUse {
     /// The units that are carried.
-    pub(crate) fn carried(&self) -> Option<KnownUnits<'_>> {
+    pub fn carried(&self) -> Option<KnownUnits<'_>> {
         match self {
             Self::Carried { used, reported, last, .. } => {
                 Some(KnownUnits { used, reported: *reported, last: *last })
@@ -38,12 +42,12 @@ impl KnownUse {
     }
 
     /// True if the server that they are carried to reported them itself.
-    pub(crate) const fn is_own(&self) -> bool {
+    pub const fn is_own(&self) -> bool {
         matches!(self, Self::Carried { is_own: true, .. })
     }
 
     /// The server that must decide, if any.
-    pub(crate) const fn server(&self) -> Option<u64> {
+    pub const fn server(&self) -> Option<u64> {
         match self {
             Self::Stored { server } => Some(*server),
             Self::Nothing | Self::Carried { .. } => None,
@@ -53,12 +57,12 @@ impl KnownUse {
 
 /// The data of the store, as a reply says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StoredData {
+pub struct StoredData {
     /// The server that replied. Another number is another server, or the same after it lost its data.
-    pub(crate) server: u64,
+    pub server: u64,
     /// True if the server does not have the known state of some limiter, or the known server is another. Then nothing
     /// was done.
-    pub(crate) is_lost: bool,
+    pub is_lost: bool,
     /// The number of limiters for which carried units took the place of what the server had.
-    pub(crate) carried: u64,
+    pub carried: u64,
 }

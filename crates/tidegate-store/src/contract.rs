@@ -2,20 +2,19 @@
 //!
 //! A gate turns a request into asks, one for each limiter, and hands them to [`Store::step`] of the outermost
 //! layer. Each layer answers the asks that it can and hands the rest inward; the innermost store, Redis or a store
-//! of your own, decides them in one atomic step. [`Layer`] has the verbs that only the layers of this crate call.
+//! of your own, decides them in one atomic step.
 //! The reply of an undecided step travels back as [`GaveUp`], and carries [`Late`] units: units that the step took,
 //! or takes later, after its caller had given up.
 //!
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
 //! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
 //! the reply of a step (`step`), a policy in force (`generation`), the knowledge of a node about lost data (`known`), the questions about leases
-//! (`lease`), its errors, events and counts, the findings about its setup (`finding`), the records of reservations, and
-//! the process around a store (`host`).
+//! (`lease`), its errors, counts and events, with the findings about its setup, the records of reservations, and the
+//! process around a store (`host`).
 
 mod counts;
 mod error;
 mod event;
-mod finding;
 mod generation;
 mod host;
 mod known;
@@ -26,33 +25,49 @@ mod step;
 use std::fmt;
 use std::sync::Arc;
 
-use tidegate_core::{Micros, Rule};
+use tidegate_core::Rule;
 use tidegate_rules::shared::StoreError;
 use tokio::sync::oneshot;
 
-use crate::inline_list::InlineList;
-use crate::lease::Unspent;
 use crate::rules::{Policy, PolicyErrors};
-use crate::step::{Decided, Lineage};
+use crate::step::{Ask, Decided};
 pub use counts::StoreCounts;
-pub(crate) use error::ErrorMeaning;
-pub use event::StoreEvent;
-pub(crate) use event::{OnEvent, StoreObserver};
-pub use finding::Finding;
-pub(crate) use finding::LEAST_VERSION;
-pub use generation::Generation;
-pub(crate) use generation::RuleInForce;
-pub use host::Host;
-#[cfg(test)]
-pub(crate) use host::stand_still;
-pub(crate) use known::{KnownUse, StoredData};
-pub use lease::{LeaseAsk, LeaseReply, LeaseResult, ReturnReply};
+pub use error::ErrorMeaning;
+pub use event::{Finding, LEAST_VERSION, OnEvent, StoreEvent, StoreObserver};
+pub use generation::{Generation, RuleInForce};
+pub use host::{Host, stand_still};
+pub use known::{KnownUse, StoredData};
+pub use lease::{
+    GivenBack, LeaseAsk, LeaseReply, LeaseResult, LimiterReport, ReturnReply, Unspent, Wanted,
+};
 pub use record::{Receipt, RecordReply, RecordVerb};
-pub use step::{KeyAsk, LimiterReply, StepArgs, StepReply, Verb};
-pub(crate) use step::{at_places, is_report};
+pub use step::{LimiterReply, StepArgs, StepReply, Verb, at_places, is_report};
+
+/// A limiter of a request, by its key in the store.
+pub type KeyAsk = Ask<Vec<u8>>;
+
+impl KeyAsk {
+    /// The key of the limiter: bytes that no other limiter of any rule has.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        &self.fingerprint
+    }
+
+    /// The rule under which the limiter decides; `None` if the policy has no such rule.
+    #[must_use]
+    pub fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
+        self.rule_in(policy)
+    }
+
+    /// Returns whether the limiter can refuse the request: its rule is not in shadow mode.
+    #[must_use]
+    pub const fn is_enforced(&self) -> bool {
+        self.enforced
+    }
+}
 
 /// Called with limiters that got units back for which no caller waits.
-pub(crate) type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
+pub type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
 
 /// The news of a store, besides replies, that a gate needs.
 ///
@@ -73,9 +88,12 @@ pub(crate) type OnUnitsBack = Arc<dyn Fn(&[KeyAsk]) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Hooks {
-    pub(crate) units_back: OnUnitsBack,
-    pub(crate) nodes: Arc<dyn Fn(u64, u64) + Send + Sync>,
-    pub(crate) report: OnEvent,
+    #[doc(hidden)]
+    pub units_back: OnUnitsBack,
+    #[doc(hidden)]
+    pub nodes: Arc<dyn Fn(u64, u64) + Send + Sync>,
+    #[doc(hidden)]
+    pub report: OnEvent,
 }
 
 impl Hooks {
@@ -139,7 +157,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = StepReply> + Send;
 
     /// Returns this store under another policy. A gate asks only stores that came from here, about steps as about
-    /// records, and so does a caller of [`SharedGate::store`](crate::SharedGate::store).
+    /// records, and so does a caller of `SharedGate::store`.
     #[must_use]
     fn under(&self, generation: &Arc<Generation>) -> Self;
 
@@ -148,7 +166,7 @@ pub trait Store: Clone + Send + Sync + 'static {
     fn host(&self) -> &Host;
 
     /// Takes units of a limiter ahead, with a record in the store. A store that keeps no such records grants nothing:
-    /// rules with leases then decide each request by a step. [`LimiterState`] has no verb that takes or returns leased
+    /// rules with leases then decide each request by a step. `LimiterState` has no verb that takes or returns leased
     /// units, so a store that is built on it leaves this default.
     fn lease(
         &self,
@@ -236,53 +254,20 @@ pub trait Store: Clone + Send + Sync + 'static {
     }
 }
 
-/// A layer that decides some requests without the store in it, or the innermost such store.
-pub(crate) trait Layer: Store {
-    /// Returns the decisions of limiters that units taken ahead cover now, and that take nothing.
-    fn covered(&self, _asks: &[KeyAsk]) -> InlineList<Option<Decided>> {
-        InlineList::new()
-    }
-
-    /// Returns whether units of a limiter are taken ahead. Such a limiter opens no reservation.
-    fn has_leases(&self, _ask: &KeyAsk) -> bool {
-        false
-    }
-
-    /// Returns how long this node can still spend units of a limiter that it took ahead; `None` if it has none.
-    fn lasts(&self, _ask: &KeyAsk) -> Option<Micros> {
-        None
-    }
-
-    /// Returns whether [`Layer::step_now`] may decide a request.
-    fn decides_now(&self) -> bool {
-        false
-    }
-
-    /// Decides a request if the store need not be asked; returns `None`, and takes nothing, if it must be.
-    fn step_now(&self, _asks: &[KeyAsk], _args: StepArgs<'_>) -> Option<StepReply> {
-        None
-    }
-
-    /// Notes that these rules have other values, or none: this store is under an older policy by now.
-    fn superseded(&self, _changed: &[Lineage]) {}
-
-    /// Gives back the units that this node took ahead, and takes no more.
-    fn end(&self) -> impl Future<Output = ()> + Send {
-        std::future::ready(())
-    }
-}
-
 /// The error of a step that was not decided. If it is dropped, units that the step took, or takes later, are given
 /// back.
 #[derive(Debug)]
 pub struct GaveUp {
     /// Why the step was not decided.
-    pub(crate) error: StoreError,
+    #[doc(hidden)]
+    pub error: StoreError,
     /// The decisions of limiters that the error is not about: they hold units that were taken ahead. Empty if there
     /// are none.
-    pub(crate) covered: Vec<Option<Decided>>,
+    #[doc(hidden)]
+    pub covered: Vec<Option<Decided>>,
     /// The units that the step took, or takes later.
-    pub(crate) late: Late,
+    #[doc(hidden)]
+    pub late: Late,
 }
 
 impl From<StoreError> for GaveUp {
@@ -315,7 +300,8 @@ impl Late {
     }
 
     /// Units that are kept if `keep` is sent anything, and given back if it is dropped.
-    pub(crate) fn unless_sent(keep: oneshot::Sender<()>) -> Self {
+    #[doc(hidden)]
+    pub fn unless_sent(keep: oneshot::Sender<()>) -> Self {
         Self::new(move |is_kept| {
             if is_kept {
                 // An error means that there was nothing to give back.
@@ -324,14 +310,16 @@ impl Late {
         })
     }
 
-    pub(crate) fn and(mut self, mut other: Self) -> Self {
+    #[doc(hidden)]
+    pub fn and(mut self, mut other: Self) -> Self {
         // This empties `other`, so that dropping it gives nothing back.
         self.0.append(&mut other.0);
         self
     }
 
     /// Keeps the units, because the request is admitted.
-    pub(crate) fn keep(mut self) {
+    #[doc(hidden)]
+    pub fn keep(mut self) {
         // Drained: `drop` runs next, and finds nothing that it would give back.
         self.0.drain(..).for_each(|decided| decided(true));
     }

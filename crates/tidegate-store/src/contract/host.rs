@@ -52,7 +52,8 @@ impl Host {
     }
 
     /// A process whose tasks run on this runtime.
-    pub(crate) fn on(runtime: Handle, timeout: Duration) -> Self {
+    #[doc(hidden)]
+    pub fn on(runtime: Handle, timeout: Duration) -> Self {
         let time = Time::System(SystemClock::new(), BootClock::new());
         Self { runtime, timeout, time, stands_still: None }
     }
@@ -90,12 +91,14 @@ impl Host {
     }
 
     /// Returns when a step that begins now must have ended.
-    pub(crate) fn deadline(&self) -> Instant {
+    #[doc(hidden)]
+    pub fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
     /// Returns the time of a clock that is never set, and that runs on while the machine sleeps; since any origin.
-    pub(crate) fn uptime(&self) -> Micros {
+    #[doc(hidden)]
+    pub fn uptime(&self) -> Micros {
         match &self.time {
             Time::System(_, boot) => boot.now(),
             Time::Of(_, boot) => boot.now().since(Timestamp::EPOCH),
@@ -103,7 +106,8 @@ impl Host {
     }
 
     /// Starts work that goes on when its caller has gone: units that are given back, leases that are taken.
-    pub(crate) fn spawn<T: Send + 'static>(
+    #[doc(hidden)]
+    pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> JoinHandle<T> {
@@ -137,7 +141,7 @@ impl fmt::Debug for Host {
 }
 
 /// Runs work that stands still while `until` returns a later time.
-pub(crate) async fn stand_still<T>(
+pub async fn stand_still<T>(
     until: impl Fn() -> Option<Instant>,
     work: impl Future<Output = T>,
 ) -> T {

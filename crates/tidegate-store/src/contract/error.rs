@@ -5,7 +5,7 @@ use tidegate_rules::shared::StoreError;
 use crate::step::Lack;
 
 /// The meaning of an error for layers.
-pub(crate) trait ErrorMeaning {
+pub trait ErrorMeaning {
     /// Why the store did not decide, if this is the error.
     fn lack(&self) -> Lack;
 

@@ -1,43 +1,12 @@
 //! The question to a store about one request ([`StepArgs`]), with its limiters, and the reply ([`StepReply`]).
 
-use tidegate_core::{Decision, Micros, Rule, ScriptReply, Settled, Timestamp, Token, UsedUnits};
+use tidegate_core::{Decision, Micros, ScriptReply, Settled, Timestamp, Token, UsedUnits};
 use tokio::time::Instant;
 
-use super::{KnownUse, Receipt, StoredData};
+use super::{KeyAsk, KnownUse, Receipt, StoredData};
 use crate::inline_list::InlineList;
 use crate::request::Origin;
-use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Decided, FirstReservation, Lack, Standing, Values};
-
-/// A limiter of a request, by its key in the store.
-pub type KeyAsk = Ask<Vec<u8>>;
-
-impl KeyAsk {
-    /// The key of the limiter: bytes that no other limiter of any rule has.
-    #[must_use]
-    pub fn key(&self) -> &[u8] {
-        &self.fingerprint
-    }
-
-    /// The rule under which the limiter decides; `None` if the policy has no such rule.
-    #[must_use]
-    pub fn rule<'a>(&'a self, policy: &'a Policy) -> Option<&'a Rule> {
-        self.rule_in(policy)
-    }
-
-    /// The rule of the policy that has the limiter, whatever the origin of its values; `None` if the policy has no such
-    /// rule.
-    #[must_use]
-    pub fn policy_rule<'a>(&self, policy: &'a Policy) -> Option<&'a PolicyRule> {
-        policy.rules().get(self.rule)
-    }
-
-    /// Returns whether the limiter can refuse the request: its rule is not in shadow mode.
-    #[must_use]
-    pub const fn is_enforced(&self) -> bool {
-        self.enforced
-    }
-}
+use crate::step::{Decided, FirstReservation, Lack, Standing, Values};
 
 /// The operation of a step on the limiters of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,36 +25,44 @@ pub enum Verb {
 
 /// The parts of a step other than its limiters.
 #[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
 pub struct StepArgs<'a> {
     /// The operation on the limiters.
     pub verb: Verb,
     /// When the step must have ended.
-    pub(crate) deadline: Instant,
+    #[doc(hidden)]
+    pub deadline: Instant,
     /// The request's source, and its id if it may be asked again.
-    pub(crate) origin: Origin<'a>,
+    #[doc(hidden)]
+    pub origin: Origin<'a>,
     /// True if the request waits in a queue: then neither units taken ahead nor an earlier denial decides it.
-    pub(crate) is_queued: bool,
+    #[doc(hidden)]
+    pub is_queued: bool,
     /// True if a look that the store does not answer decides the request.
-    pub(crate) or_ask: bool,
+    #[doc(hidden)]
+    pub or_ask: bool,
     /// The actual cost of each limiter, for [`Verb::Settle`].
     pub actual: &'a [u64],
     /// The values under which its units were taken, as far as they are known.
-    pub(crate) under: &'a [Option<Values>],
+    #[doc(hidden)]
+    pub under: &'a [Option<Values>],
     /// The units each limiter is asked for in place of its cost, for [`Verb::Peek`]; empty otherwise.
     pub costs: &'a [u64],
     /// For each limiter with leases, how much earlier its units count as taken; empty if no limiter has leases.
-    pub(crate) leased: &'a [Option<Micros>],
+    #[doc(hidden)]
+    pub leased: &'a [Option<Micros>],
     /// The time in a replay; `None` for the store's clock.
     pub at: Option<Timestamp>,
     /// Why this process decided the request whose cost is settled, if it did.
-    pub(crate) lack: Option<Lack>,
+    #[doc(hidden)]
+    pub lack: Option<Lack>,
     /// The knowledge of this node of each limiter; empty if it has none.
-    pub(crate) known: &'a [KnownUse],
+    #[doc(hidden)]
+    pub known: &'a [KnownUse],
 }
 
 impl<'a> StepArgs<'a> {
-    pub(crate) const fn new(verb: Verb, origin: Origin<'a>, deadline: Instant) -> Self {
+    #[doc(hidden)]
+    pub const fn new(verb: Verb, origin: Origin<'a>, deadline: Instant) -> Self {
         Self {
             verb,
             deadline,
@@ -102,7 +79,7 @@ impl<'a> StepArgs<'a> {
         }
     }
 
-    /// When the step must have ended. After that the store returns [`StoreError::Timeout`](crate::StoreError), and gives
+    /// When the step must have ended. After that the store returns [`StoreError::Timeout`](tidegate_rules::shared::StoreError), and gives
     /// back the units of a late reply.
     #[must_use]
     pub fn deadline(&self) -> std::time::Instant {
@@ -126,17 +103,16 @@ impl<'a> StepArgs<'a> {
     pub const fn settling(self) -> Self {
         Self { verb: Verb::Settle, actual: &[], costs: &[], leased: &[], ..self }
     }
+}
 
+#[doc(hidden)]
+impl<'a> StepArgs<'a> {
     /// Looks at limiters: nothing is taken.
-    pub(crate) const fn peek(deadline: Instant) -> Self {
+    pub const fn peek(deadline: Instant) -> Self {
         Self::new(Verb::Peek, Origin { id: None, source: 0 }, deadline)
     }
 
-    pub(crate) const fn settle(
-        actual: &'a [u64],
-        under: &'a [Option<Values>],
-        deadline: Instant,
-    ) -> Self {
+    pub const fn settle(actual: &'a [u64], under: &'a [Option<Values>], deadline: Instant) -> Self {
         Self { verb: Verb::Settle, actual, under, ..Self::peek(deadline) }
     }
 }
@@ -144,32 +120,44 @@ impl<'a> StepArgs<'a> {
 /// The reply to a step.
 #[derive(Debug)]
 pub struct StepReply {
-    pub(crate) allowed: bool,
+    #[doc(hidden)]
+    pub allowed: bool,
     /// The reading of the store's clock.
-    pub(crate) now: Timestamp,
+    #[doc(hidden)]
+    pub now: Timestamp,
     /// True if this is the remembered answer to an earlier request with the same id.
-    pub(crate) repeated: bool,
+    #[doc(hidden)]
+    pub repeated: bool,
     /// The reservation of that request, if this is its remembered answer.
-    pub(crate) first: Option<FirstReservation>,
+    #[doc(hidden)]
+    pub first: Option<FirstReservation>,
     /// Says if the limiters decided, or the rules without the store.
-    pub(crate) standing: Standing,
+    #[doc(hidden)]
+    pub standing: Standing,
     /// The replies of the limiters, in the order of the step; `None` for a limiter that was not asked.
-    pub(crate) replies: InlineList<Option<LimiterReply>>,
+    #[doc(hidden)]
+    pub replies: InlineList<Option<LimiterReply>>,
     /// The note of the store for undoing the step.
-    pub(crate) receipt: Option<Receipt>,
-    pub(crate) data: StoredData,
+    #[doc(hidden)]
+    pub receipt: Option<Receipt>,
+    #[doc(hidden)]
+    pub data: StoredData,
 }
 
 /// The reply of one limiter of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LimiterReply {
-    pub(crate) decided: Decided,
+    #[doc(hidden)]
+    pub decided: Decided,
     /// True if the store decided, and no layer in place of it.
-    pub(crate) by_store: bool,
+    #[doc(hidden)]
+    pub by_store: bool,
     /// The state that the store decided by, from which waits are foretold; `None` if it did not report the state.
-    pub(crate) state: Option<ScriptReply>,
+    #[doc(hidden)]
+    pub state: Option<ScriptReply>,
     /// The units in use after the step, oldest first, and the time of the last, if the store reported them.
-    pub(crate) used: Option<(Vec<UsedUnits>, Timestamp)>,
+    #[doc(hidden)]
+    pub used: Option<(Vec<UsedUnits>, Timestamp)>,
 }
 
 impl LimiterReply {
@@ -225,14 +213,17 @@ impl LimiterReply {
     pub const fn settled(&self) -> Settled {
         self.decided.settled
     }
+}
 
+#[doc(hidden)]
+impl LimiterReply {
     /// The reply of a limiter that a layer decided, without the store.
-    pub(crate) const fn of_layer(decided: Decided) -> Self {
+    pub const fn of_layer(decided: Decided) -> Self {
         Self { decided, by_store: false, state: None, used: None }
     }
 
     /// The reply of a limiter of the store.
-    pub(crate) const fn of_store(decided: Decided) -> Self {
+    pub const fn of_store(decided: Decided) -> Self {
         Self { decided, by_store: true, state: None, used: None }
     }
 }
@@ -304,9 +295,12 @@ impl StepReply {
     pub fn replies(&self) -> impl ExactSizeIterator<Item = Option<&LimiterReply>> {
         self.replies.iter().map(Option::as_ref)
     }
+}
 
+#[doc(hidden)]
+impl StepReply {
     /// The reply to a step before any limiter was asked.
-    pub(crate) fn nothing(limiters: usize, now: Timestamp) -> Self {
+    pub fn nothing(limiters: usize, now: Timestamp) -> Self {
         Self {
             allowed: true,
             now,
@@ -320,14 +314,14 @@ impl StepReply {
     }
 
     /// Puts the reply of the limiter at a place, instead of its last reply.
-    pub(crate) fn put(&mut self, place: usize, reply: LimiterReply) {
+    pub fn put(&mut self, place: usize, reply: LimiterReply) {
         if let Some(slot) = self.replies.get_mut(place) {
             *slot = Some(reply);
         }
     }
 
     /// Puts the replies of the limiters at these places; a limiter without a reply keeps its last reply.
-    pub(crate) fn put_all(
+    pub fn put_all(
         &mut self,
         places: impl IntoIterator<Item = usize>,
         replies: impl IntoIterator<Item = Option<LimiterReply>>,
@@ -340,7 +334,7 @@ impl StepReply {
     }
 
     /// Puts the decisions of a layer about the limiters at these places.
-    pub(crate) fn put_decided(
+    pub fn put_decided(
         &mut self,
         places: impl IntoIterator<Item = usize>,
         decisions: impl IntoIterator<Item = Option<Decided>>,
@@ -350,14 +344,14 @@ impl StepReply {
     }
 
     /// The reply to a step that neither the store nor any layer decided: the request is refused.
-    pub(crate) fn unavailable(limiters: usize, lack: Lack) -> Self {
+    pub fn unavailable(limiters: usize, lack: Lack) -> Self {
         let standing = Standing::Unavailable(lack);
         Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
     }
 
     /// Returns whether the limiters decided. A key without space and without a limit was admitted because its rule is
     /// open and the store has no memory for its limiter.
-    pub(crate) fn standing_by_replies(&self) -> Standing {
+    pub fn standing_by_replies(&self) -> Standing {
         let is_opened =
             |one: &LimiterReply| one.decided.overflow && one.decided.decision.is_unlimited();
         if self.replies.iter().flatten().any(is_opened) {
@@ -367,24 +361,24 @@ impl StepReply {
     }
 
     /// Returns the decision of the limiter at a place, if the store took it, by the limiter of the key itself.
-    pub(crate) fn own(&self, place: usize) -> Option<Decision> {
+    pub fn own(&self, place: usize) -> Option<Decision> {
         let reply = self.replies.get(place)?.as_ref()?;
         (reply.by_store && !reply.decided.overflow).then_some(reply.decided.decision)
     }
 
     /// Returns the decision like [`StepReply::own`], if it was also taken under the values of this node.
-    pub(crate) fn own_under_own_values(&self, place: usize) -> Option<Decision> {
+    pub fn own_under_own_values(&self, place: usize) -> Option<Decision> {
         let reply = self.replies.get(place)?.as_ref()?;
         self.own(place).filter(|_| reply.decided.values.is_none())
     }
 }
 
 /// Returns the elements at these places.
-pub(crate) fn at_places<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
+pub fn at_places<T: Clone>(all: &[T], places: &[usize]) -> Vec<T> {
     places.iter().filter_map(|place| all.get(*place).cloned()).collect()
 }
 
 /// Returns whether a request with these limiters reports usage.
-pub(crate) fn is_report(asks: &[KeyAsk]) -> bool {
+pub fn is_report(asks: &[KeyAsk]) -> bool {
     asks.iter().any(KeyAsk::is_report)
 }
