@@ -115,14 +115,4 @@ mod tests {
             );
         }
     }
-
-    #[test]
-    fn an_impossible_limit_is_an_error_with_its_index() {
-        let of_unit = own(30, 0).unwrap_err();
-        assert!(of_unit.detail.starts_with("descriptor 0: `limit` has unit 0"), "{of_unit:?}");
-        let large = own(u32::MAX, 1).unwrap_err();
-        assert_eq!(large.code(), tonic::Code::InvalidArgument);
-        assert!(large.detail.starts_with("descriptor 0: its `limit` cannot be"), "{large:?}");
-        assert!(large.detail.contains("(`bucket`)") && large.detail.contains("(`log`)"));
-    }
 }

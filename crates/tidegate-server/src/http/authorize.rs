@@ -70,32 +70,3 @@ pub(super) fn needs(role: Role, who: &Who, request: &HttpRequest) -> RequestRefu
     );
     RefusalKind::RoleForbidden.because(detail)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::listener::ListenerSecret;
-
-    #[test]
-    fn only_a_bearer_of_the_token_is_let_through() {
-        let clients = Clients {
-            secret: ListenerSecret::of_clients("open-sesame").ok(),
-            ..Clients::default()
-        };
-        let asked = |said: &[u8]| {
-            let value = HeaderValue::from_bytes(said).unwrap();
-            token(&clients, &HeaderMap::from_iter([(AUTHORIZATION, value)]))
-        };
-        let nothing = Ok(PublicVerbs::default());
-        for said in ["Bearer open-sesame", "bearer  open-sesame", "BEARER open-sesame"] {
-            assert_eq!(asked(said.as_bytes()), nothing, "{said}");
-        }
-        for said in
-            ["Bearer", "Bearer ", "Bearer open", "open-sesame", "Basic open-sesame", "\u{fc}"]
-        {
-            assert!(asked(said.as_bytes()).is_err(), "{said}");
-        }
-        assert!(token(&clients, &HeaderMap::new()).is_err());
-        assert_eq!(token(&Clients::default(), &HeaderMap::new()), nothing);
-    }
-}

@@ -43,28 +43,3 @@ impl Clients {
         self.verbs.and(of_peer.map(|one| one.verb).collect())
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_certificate_grants_its_verbs_and_no_other_one_does() {
-        let verbs = |names: &str| PublicVerbs::parse(names).unwrap();
-        let verb = |name: &str, verb| CertificateVerb::new(name.to_owned(), verb);
-        let clients = Clients {
-            secret: None,
-            verbs: PublicVerbs::usual(),
-            certificates: [
-                verb("pay", PublicVerb::Reserve),
-                verb("pay", PublicVerb::Settle),
-                verb("ops", PublicVerb::Reset),
-            ]
-            .into(),
-        };
-        let of = |name: Option<&str>| clients.of_connection(|| Peer::named(name));
-        assert_eq!(of(Some("pay")), verbs("check,peek,reserve,settle"));
-        assert_eq!(of(Some("ops")), verbs("check,peek,reset"));
-        assert_eq!((of(Some("Pay")), of(None)), (verbs("check,peek"), verbs("check,peek")));
-    }
-}

@@ -214,19 +214,6 @@ async fn values_are_reported_in_units_of_time() {
 }
 
 #[tokio::test]
-async fn hits_of_the_request_hold_where_a_descriptor_has_none() {
-    let mut asked = Asked::new().await;
-    let hits = |hits_addend| RateLimitRequest { hits_addend, ..request(vec![descriptor(ADA)]) };
-    let two = asked.try_ask(hits(2)).await.unwrap();
-    assert_eq!(answered(&two.statuses[0]), (Code::Ok, "per-user", 1));
-    let own = RateLimitRequest { hits_addend: 2, ..request(vec![costing(1, ADA)]) };
-    let own = asked.try_ask(own).await.unwrap();
-    assert_eq!(answered(&own.statuses[0]), (Code::Ok, "per-user", 0));
-    let unset = asked.try_ask(hits(0)).await.unwrap();
-    assert_eq!(answered(&unset.statuses[0]), (Code::OverLimit, "per-user", 0), "unset is one");
-}
-
-#[tokio::test]
 async fn refunds_that_are_not_granted_change_nothing() {
     let server = Server::with_rules_and(RULES, &["--public-verbs", "check"]);
     let mut client = client(&server).await;

@@ -1,10 +1,7 @@
 //! Requests that are not HTTP end the connection with a status, over HTTP/1.1; answers before them are unchanged.
 
 use crate::process::Server;
-use crate::raw::{Response, exchange, responses};
-
-const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
-                     {\"descriptor\": {\"key\": \"abc\"}}";
+use crate::raw::{CHECK, Response, exchange, responses};
 
 /// Bytes that are no request.
 const GARBAGE: [&str; 13] = [

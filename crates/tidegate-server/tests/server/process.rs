@@ -200,6 +200,13 @@ impl Server {
         self.child.wait().unwrap().code()
     }
 
+    /// Waits for the end with this exit code; returns the log, as far as it was not read.
+    pub(crate) fn ended(self, expected: i32) -> String {
+        let (code, log) = self.end();
+        assert_eq!(code, Some(expected), "{log}");
+        log
+    }
+
     /// Waits for the end; returns the exit code and the log, as far as it was not read.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();

@@ -6,6 +6,10 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+/// A check, of which the rules that are built in admit five.
+pub(crate) const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
+                                {\"descriptor\": {\"key\": \"abc\"}}";
+
 /// All bytes that the server sends in answer until it closes, which must not be by a reset.
 pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {
     let mut stream = TcpStream::connect(at).await.unwrap();

@@ -1,8 +1,8 @@
 //! A rule with reported usage, at every listener: a look is refused once the limit is used up, and
 //! a report never is.
 
-use crate::envoy_api::Code;
-use crate::grpc::{client, costing, descriptor, giving_back, request};
+use crate::envoy_api::{Code, RateLimitDescriptor};
+use crate::grpc::{RateLimitServiceClient, client, costing, descriptor, giving_back, request};
 use crate::process::Server;
 
 const RULES: &str = r#"
@@ -13,6 +13,16 @@ rule = [
 ]
 "#;
 
+/// The code of an answer, and of each status with its remaining units.
+async fn asked(
+    grpc: &mut RateLimitServiceClient,
+    descriptors: Vec<RateLimitDescriptor>,
+) -> (Code, Vec<(Code, u32)>) {
+    let answer = grpc.should_rate_limit(request(descriptors)).await.unwrap().into_inner();
+    let statuses = answer.statuses.iter().map(|status| (status.code(), status.limit_remaining));
+    (answer.overall_code(), statuses.collect())
+}
+
 #[tokio::test]
 async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
     let server = Server::with_rules(RULES);
@@ -20,10 +30,7 @@ async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
     let mut grpc = client(&server).await;
     let ada = [("user", "ada")];
     let mut ask = async |hits| {
-        let both = vec![costing(hits, &ada), descriptor(&[("other", "x")])];
-        let answer = grpc.should_rate_limit(request(both)).await.unwrap().into_inner();
-        let statuses = answer.statuses.iter().map(|status| (status.code(), status.limit_remaining));
-        (answer.overall_code(), statuses.collect::<Vec<_>>())
+        asked(&mut grpc, vec![costing(hits, &ada), descriptor(&[("other", "x")])]).await
     };
     let other = (Code::Ok, u32::MAX);
     assert_eq!(ask(0).await, (Code::Ok, vec![(Code::Ok, 100), other]));
@@ -47,11 +54,7 @@ async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
     let server = Server::granting(RULES, "check,grpc-refund");
     let mut grpc = client(&server).await;
     let (ada, path) = ([("user", "ada")], [("path", "/")]);
-    let mut ask = async |descriptors| {
-        let answer = grpc.should_rate_limit(request(descriptors)).await.unwrap().into_inner();
-        let statuses = answer.statuses.iter().map(|status| (status.code(), status.limit_remaining));
-        (answer.overall_code(), statuses.collect::<Vec<_>>())
-    };
+    let mut ask = async |descriptors| asked(&mut grpc, descriptors).await;
     ask(vec![costing(150, &ada)]).await;
     let (well, over) = (Code::Ok, Code::OverLimit);
     // 40 units are owed still.

@@ -188,17 +188,6 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
 }
 
 #[tokio::test]
-async fn a_repeated_reserve_is_one_reservation() {
-    let server = granting(RULES);
-    let client = server.client();
-    let reserve =
-        json!({"descriptor": {"user": "ada"}, "cost": 7, "request_id": "r-1"}).to_string();
-    let first = client.post("/v1/reserve", &reserve).await.json();
-    assert_eq!(client.post("/v1/reserve", &reserve).await.json(), first);
-    assert_eq!(first["remaining"], 993);
-}
-
-#[tokio::test]
 async fn what_can_not_be_reserved_or_settled_is_reported() {
     let server = granting(RULES);
     let client = server.client();

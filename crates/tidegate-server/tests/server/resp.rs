@@ -146,8 +146,7 @@ fn connections_at_rest_end_with_the_process() {
     let mut client = connect(server.resp, "");
     assert_eq!(cmd("PING").query::<String>(&mut client).unwrap(), "PONG");
     server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(log.contains("connections_cut=0"), "{log}");
     assert!(cmd("PING").query::<String>(&mut client).is_err());
 }

@@ -4,10 +4,7 @@
 use std::net::SocketAddr;
 
 use crate::process::Server;
-use crate::raw::{Response, exchange, responses};
-
-const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
-                     {\"descriptor\": {\"key\": \"abc\"}}";
+use crate::raw::{CHECK, Response, exchange, responses};
 
 /// The statuses of all answers to these bytes, and which of them announces to be the last.
 async fn statuses(at: SocketAddr, sent: &str) -> Vec<(String, bool)> {

@@ -21,8 +21,7 @@ async fn a_service_manager_is_notified_of_the_start_and_of_the_drain() {
     assert_eq!(server.client().get("/healthz").await.status, 200);
     server.signal("TERM");
     assert_eq!(next(&manager), "STOPPING=1\n");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
     manager.set_nonblocking(true).unwrap();
     assert!(manager.recv(&mut [0]).is_err(), "nothing else is sent");
@@ -34,7 +33,6 @@ fn a_service_manager_that_is_not_there_is_one_warning() {
     let warning = server.logs("NOTIFY_SOCKET");
     assert!(warning.contains("WARN") && warning.contains("No such file"), "{warning}");
     server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
 }

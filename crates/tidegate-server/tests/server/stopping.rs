@@ -46,8 +46,7 @@ fn sigterm_and_sigint_let_a_request_under_way_finish() {
         stream.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains("\"remaining\":4"), "{answer}");
-        let (code, log) = server.end();
-        assert_eq!(code, Some(0), "{log}");
+        let log = server.ended(0);
         assert!(log.contains("stopped connections_cut=0"), "{log}");
     }
 }
@@ -60,8 +59,7 @@ fn a_second_signal_does_not_wait() {
     let message = server.logs("stopping once");
     assert!(message.contains("a second signal stops at once, with exit code 1"), "{message}");
     server.signal("INT");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(1), "{log}");
+    let log = server.ended(1);
     assert!(log.contains("stopped at once, being asked a second time connections_cut=1"), "{log}");
 }
 
@@ -70,8 +68,7 @@ fn sighup_without_certificates_ends_nothing() {
     let mut server = Server::with_example();
     server.reload("the rules are built in");
     server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    server.ended(0);
 }
 
 /// One unit; the next request would wait for a year.
@@ -113,8 +110,7 @@ async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
         ("allowed", ":0", "+PONG"),
         "{resp}"
     );
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(log.contains("stopped connections_cut=0"), "{log}");
 }
 
@@ -163,8 +159,7 @@ fn a_request_that_was_on_its_way_when_the_server_stops_is_answered_as_the_last()
     }
     resp.write_all(b"PING\r\n").unwrap();
     assert_eq!(rest(resp), "+PONG\r\n");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(log.contains("stopped connections_cut=0"), "{log}");
 }
 
@@ -213,7 +208,6 @@ fn a_disk_that_hangs_does_not_keep_a_server_from_stopping() {
     command.env("LD_PRELOAD", path("hangs.so"));
     let server = Server::of(command, &["--snapshot", &path("limiters")]);
     server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(1), "{log}");
+    let log = server.ended(1);
     assert!(log.contains("stopped without the last snapshot") && log.contains("4s"), "{log}");
 }

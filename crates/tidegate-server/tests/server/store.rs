@@ -188,12 +188,21 @@ fn calls_that_carry_their_limit_are_shared_too_and_fail_clearly_while_the_store_
     assert_eq!(redis::cmd("PING").query::<String>(&mut to_one).unwrap(), "PONG");
 }
 
+/// A replay of these lines under these rules, and the folder of its files.
+fn replay(rules: &str, lines: &str) -> (TempDir, Command) {
+    let folder = TempDir::new().unwrap();
+    let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
+    std::fs::write(&config, rules).unwrap();
+    std::fs::write(&trace, lines).unwrap();
+    let mut command = Command::new(BINARY);
+    command.args(["replay", "--format", "ndjson", "--config"]).arg(&config);
+    command.arg("--trace").arg(&trace);
+    (folder, command)
+}
+
 #[test]
 fn a_replay_in_the_store_decides_as_one_in_process() {
     let store = Store::start();
-    let folder = TempDir::new().unwrap();
-    let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
-    std::fs::write(&config, RULE.replace("1d", "1s") + "dedupe = \"500ms\"\n").unwrap();
     let line = |at: u64| {
         format!(
             "{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}, \"cost\": {}, \
@@ -204,11 +213,10 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
         )
     };
     let lines: String = (0..400).map(|number| line(number * 40_000 + number % 7)).collect();
-    std::fs::write(&trace, lines).unwrap();
+    let rules = RULE.replace("1d", "1s") + "dedupe = \"500ms\"\n";
     let replay = |more: &[&str]| {
-        let mut command = Command::new(BINARY);
-        command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
-        Ended::of(command.args(["--format", "ndjson"]).args(more)).printed()
+        let (_files, mut command) = replay(&rules, &lines);
+        Ended::of(command.args(more)).printed()
     };
     let here = replay(&[]);
     assert!(here.lines().count() == 400 && here.contains("\"allowed\":false"));
@@ -218,16 +226,12 @@ fn a_replay_in_the_store_decides_as_one_in_process() {
 
 #[test]
 fn a_replay_that_is_stopped_leaves_nothing_in_the_store() {
-    let folder = TempDir::new().unwrap();
-    let (config, trace) = (folder.path().join("rules.toml"), folder.path().join("trace.ndjson"));
-    std::fs::write(&config, RULE).unwrap();
     let line =
         |at: u64| format!("{{\"at_us\": {at}, \"descriptor\": {{\"user\": \"u{}\"}}}}\n", at % 700);
-    std::fs::write(&trace, (0..400_000).map(line).collect::<String>()).unwrap();
+    let lines: String = (0..400_000).map(line).collect();
     for signal in ["INT", "TERM"] {
         let store = Store::start();
-        let mut command = Command::new(BINARY);
-        command.arg("replay").arg("--config").arg(&config).arg("--trace").arg(&trace);
+        let (_files, mut command) = replay(RULE, &lines);
         let command = command.args(["--store", &store.url()]).stdout(Stdio::null());
         let replay = command.stderr(Stdio::piped()).spawn().unwrap();
         while store.keys() < 100 {

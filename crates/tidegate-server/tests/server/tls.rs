@@ -17,10 +17,7 @@ use crate::certificates::Certificates;
 use crate::envoy_api::{Entry, RateLimitDescriptor, RateLimitRequest};
 use crate::grpc::RateLimitServiceClient;
 use crate::process::{Server, run};
-use crate::raw::responses;
-
-const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
-                     {\"descriptor\": {\"key\": \"abc\"}}";
+use crate::raw::{CHECK, responses};
 
 fn server(files: &Certificates, more: &[&str]) -> Server {
     Server::with_arguments(&[&files.tls("server"), more].concat())
@@ -330,8 +327,7 @@ async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {
     assert_eq!(shown(&files, server.http).await, first, "those read before stay in force");
     assert_eq!(checked(&files, server.http, None).await.unwrap(), OK);
     server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0), "{log}");
+    let log = server.ended(0);
     assert!(log.contains("stopped connections_cut=0"), "{log}");
 }
 

@@ -44,7 +44,9 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
         let detail = refused.problem(403);
         let setting = format!("`public_verbs = [\"check\", \"peek\", \"{verb}\"]`");
         assert!(detail.contains(&setting), "{detail}");
-        assert!(detail.contains(&format!("`verbs={verb}` after its token")), "{detail}");
+        for grants in [format!("`verbs={verb}` after its token"), format!("[\"NAME={verb}\"]")] {
+            assert!(detail.contains(&grants), "{detail}");
+        }
         let error = server.command(command).unwrap_err();
         assert_eq!(error.code(), Some("NOPERM"), "{error:?}");
         assert!(error.to_string().contains("public_verbs"), "{error}");
@@ -186,11 +188,15 @@ fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
 fn a_certificate_grants_the_verbs_of_its_name() {
     let files = Certificates::new();
     let ca = files.path("ca.pem");
-    let more = ["--tls-client-ca", &ca, "--certificate-verbs", "client=reserve,client=settle"];
+    files.client_named("upper", b"/CN=Client", "DNS:Client", "default");
+    let verbs = "client=reserve,client=settle,server=reset";
+    let more = ["--tls-client-ca", &ca, "--certificate-verbs", verbs];
     let server = Server::with_rules_and(RULES, &[&files.tls("server")[..], &more].concat());
     let url = format!("https://{}/v1/reserve", server.http);
     let json = ["-H", "content-type: application/json", "-d", ADA];
     let reserve = |name: &str| files.curl(name, &url, &json);
     assert!(reserve("client").contains("\"reservation\":\""), "{}", reserve("client"));
-    assert!(reserve("server").contains("verb-forbidden"), "{}", reserve("server"));
+    for other in ["server", "upper"] {
+        assert!(reserve(other).contains("verb-forbidden"), "{}", reserve(other));
+    }
 }
