@@ -19,12 +19,13 @@ use crate::tree;
 use mutants::Mutant;
 
 /// The crates that are copied: the library, and the crates that it needs.
-const CRATES: [&str; 6] = [
+const CRATES: [&str; 7] = [
     "crates/tidegate-core",
     "crates/testkit",
     "crates/tidegate-rules",
     "crates/tidegate-config",
     "crates/tidegate-store",
+    "crates/tidegate-redis",
     "crates/tidegate",
 ];
 

@@ -26,7 +26,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use tidegate_core::Rule;
-use tidegate_rules::shared::StoreError;
+#[doc(inline)]
+pub use tidegate_rules::shared::StoreError;
 use tokio::sync::oneshot;
 
 use crate::rules::{Policy, PolicyErrors};

@@ -3,12 +3,13 @@
 mod ask;
 mod op;
 mod reply;
-mod values;
 
 pub use ask::{
     Ask, AskKind, AskValues, DescriptorSet, Lineage, ValuesSource, least_remembered_time,
     remembered_time,
 };
 pub use op::Step;
-pub use reply::{Decided, Done, FirstReservation, Lack, One, Standing, TakenUnits, without_values};
-pub use values::{BUCKET, QUEUE, Values};
+pub use reply::{
+    BUCKET, Decided, Done, FirstReservation, Lack, One, QUEUE, Standing, TakenUnits, Values,
+    without_values,
+};

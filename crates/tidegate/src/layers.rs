@@ -135,8 +135,7 @@ use tidegate_core::Micros;
 
 use crate::inline_list::InlineList;
 use crate::step::{Decided, Lineage};
-use crate::store::Store;
-use crate::store::{Generation, KeyAsk, StepArgs, StepReply};
+use crate::store::{Generation, KeyAsk, StepArgs, StepReply, Store};
 pub(crate) use across_slots::AcrossSlots;
 pub(crate) use carry::Carry;
 pub(crate) use denials::{DenialMemory, Denials, OnDenied};

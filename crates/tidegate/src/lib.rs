@@ -143,9 +143,9 @@ mod wait;
 /// Printing text of strangers, for the other crates of the workspace.
 #[doc(hidden)]
 pub use tidegate_rules::printable;
-use tidegate_rules::{clock, inline_list, key, request, rules};
 #[cfg(feature = "redis")]
-use tidegate_rules::{secret_file, settings};
+use tidegate_rules::settings;
+use tidegate_rules::{clock, inline_list, key, request, rules};
 use tidegate_store::step;
 
 #[cfg(feature = "address")]
@@ -173,12 +173,6 @@ pub use snapshot::{SnapshotError, SnapshotLoaded, SnapshotWritten};
 pub use stats::{Entry, Resources, Snapshot, Statistics, TooManyResources};
 pub use store::memory::KeptOfRule;
 #[cfg(feature = "redis")]
-pub use store::redis::script;
-/// The slot of a key in a cluster of Redis, for the server.
-#[cfg(feature = "redis")]
-#[doc(hidden)]
-pub use store::redis::slot_of;
-#[cfg(feature = "redis")]
 #[doc(inline)]
 pub use store::{Finding, StoreCounts, StoreEvent};
 pub use tidegate_core::{
@@ -189,6 +183,13 @@ pub use tidegate_core::{
 /// The engine's own types, for the other crates of the workspace.
 #[doc(hidden)]
 pub use tidegate_core::{Micros, Outcome, debug_as_display};
+#[cfg(feature = "redis")]
+#[doc(inline)]
+pub use tidegate_redis::script;
+/// The slot of a key in a cluster of Redis, for the server.
+#[cfg(feature = "redis")]
+#[doc(hidden)]
+pub use tidegate_redis::slot_of;
 #[cfg(feature = "tokio")]
 #[doc(inline)]
 pub use tidegate_rules::clock::TokioClock;

@@ -20,21 +20,19 @@ use crate::clock::SystemClock;
 use crate::frontend::{self, Frontend, GateQueue, GateQueues, keep_limited, may_wait};
 use crate::inline_list::InlineList;
 use crate::key::Seed;
-use crate::layers::Layer;
-use crate::layers::{AcrossSlots, Carry, Leases, Local, Tower, UntilDropped};
+use crate::layers::{AcrossSlots, Carry, Layer, Leases, Local, Tower, UntilDropped};
 use crate::request::{Descriptor, Origin, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Done;
-use crate::store::Generation;
 use crate::store::memory::Newest;
-use crate::store::redis::{RedisStore, key_of};
 use crate::store::{
-    ErrorMeaning as _, GaveUp, KeyAsk, StepArgs, StepReply, Store, StoreCounts, Verb,
+    ErrorMeaning as _, GaveUp, Generation, KeyAsk, StepArgs, StepReply, Store, StoreCounts, Verb,
 };
 use build::Warned;
 use counts::Undecided;
 pub use record::{FoundReservation, ReservationRecord};
 pub use replay::SharedReplay;
+use tidegate_redis::{RedisStore, key_of};
 use waiting::InTurn;
 
 /// A policy, and its limiters in a store that other nodes use as well.

@@ -12,27 +12,22 @@
 #[cfg(feature = "redis")]
 mod limiter_state;
 pub(crate) mod memory;
-#[cfg(feature = "redis")]
-pub(crate) mod redis;
 
-#[cfg(feature = "redis")]
-pub use self::redis::RedisStore;
 #[cfg(feature = "redis")]
 pub use limiter_state::{LimiterState, LimiterStep};
 #[cfg(feature = "redis")]
 #[doc(inline)]
-pub use tidegate_rules::shared::StoreError;
+pub use tidegate_redis::RedisStore;
 #[cfg(feature = "redis")]
 pub(crate) use tidegate_store::contract::{
-    ErrorMeaning, KnownUse, LEAST_VERSION, OnEvent, OnUnitsBack, StoreObserver, StoredData,
-    at_places, is_report,
+    ErrorMeaning, KnownUse, OnEvent, OnUnitsBack, StoredData, at_places, is_report,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_store::contract::{
     Finding, GaveUp, Generation, GivenBack, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply,
     LeaseResult, LimiterReply, LimiterReport, Receipt, RecordReply, RecordVerb, ReturnReply,
-    StepArgs, StepReply, Store, StoreCounts, StoreEvent, Unspent, Verb, Wanted,
+    StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, Unspent, Verb, Wanted,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]

@@ -12,8 +12,14 @@ use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
 /// Libraries that are checked without features even if they have none.
-const LIBRARIES: &[&str] =
-    &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate-store", "tidegate"];
+const LIBRARIES: &[&str] = &[
+    "tidegate-core",
+    "tidegate-rules",
+    "tidegate-config",
+    "tidegate-store",
+    "tidegate-redis",
+    "tidegate",
+];
 
 /// Builds each library without features. The server, which needs half a minute and rarely fails where clippy has passed,
 /// is left to the features step.

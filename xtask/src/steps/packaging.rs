@@ -23,11 +23,12 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
-const PUBLISHED: [&str; 7] = [
+const PUBLISHED: [&str; 8] = [
     "tidegate-core",
     "tidegate-rules",
     "tidegate-config",
     "tidegate-store",
+    "tidegate-redis",
     "tidegate",
     "tidegate-lab",
     "tidegate-server",

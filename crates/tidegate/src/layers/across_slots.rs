@@ -21,10 +21,9 @@ use tokio::time::timeout_at;
 
 use crate::request::Origin;
 use crate::rules::Policy;
-use crate::store::Generation;
 use crate::store::{
-    ErrorMeaning as _, GaveUp, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb,
-    at_places, is_report,
+    ErrorMeaning as _, GaveUp, Generation, KeyAsk, Late, StepArgs, StepReply, Store, StoreError,
+    Verb, at_places, is_report,
 };
 
 /// Decides requests over several slots of the store `inner`.

@@ -21,12 +21,11 @@ use tokio::time::sleep;
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::store::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply, OnEvent,
-    ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, StoredData, Verb,
+    GaveUp, Generation, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
+    LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError,
+    StoreEvent, StoredData, Unspent, Verb,
 };
-use crate::store::{LimiterReport, Unspent};
 use known::{DataOf, KnownLimiters, KnownThen, UseReport};
 
 /// After the first limiter is carried, so much time passes until the number is reported.

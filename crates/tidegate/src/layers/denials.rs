@@ -18,8 +18,7 @@ use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::layers::Layer;
 use crate::step::{Decided, Done};
-use crate::store::Generation;
-use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::store::{GaveUp, Generation, KeyAsk, StepArgs, StepReply, Store, Verb};
 
 /// The longest time for which a denial is repeated.
 const MOST: Micros = Micros::from_millis(50);

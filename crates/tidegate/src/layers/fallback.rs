@@ -10,9 +10,9 @@ use std::sync::Arc;
 use crate::clock::Clock;
 use crate::layers::Layer;
 use crate::step::Standing;
-use crate::store::Generation;
 use crate::store::{
-    GaveUp, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb, at_places, is_report,
+    GaveUp, Generation, KeyAsk, LimiterReply, StepArgs, StepReply, Store, Verb, at_places,
+    is_report,
 };
 pub(crate) use local::Local;
 

@@ -13,8 +13,9 @@ use crate::inline_list::InlineList;
 use crate::layers::Layer;
 use crate::lease::{LeaseCounts, Terms};
 use crate::step::{Decided, Lineage, ValuesSource};
-use crate::store::Generation;
-use crate::store::{GaveUp, KeyAsk, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb};
+use crate::store::{
+    GaveUp, Generation, KeyAsk, OnEvent, OnUnitsBack, StepArgs, StepReply, Store, Verb,
+};
 use spend::LeasesNeeded;
 use state::LeaseState;
 pub(crate) use state::{CallCounts, Lost, UntilDropped};

@@ -13,15 +13,15 @@ use super::{InForce, SharedGate};
 use crate::clock::Clock;
 use crate::frontend::{Frontend, GateQueue, GateQueues, Setup};
 use crate::key::Seed;
-use crate::layers::Layer;
-use crate::layers::{DenialMemory, Handles, LayerParts, Local, tower_over};
+use crate::layers::{DenialMemory, Handles, Layer, LayerParts, Local, tower_over};
 use crate::rules::{AmendError, Amendment, Policy, PolicyErrors, with_values};
 use crate::settings::StoreSettings;
 use crate::step::Lineage;
-use crate::store::Generation;
 use crate::store::memory::Newest;
-use crate::store::redis::{Client, RedisStore};
-use crate::store::{Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, Store, StoreError, StoreEvent};
+use crate::store::{
+    Generation, Hooks, Host, KeyAsk, OnEvent, OnUnitsBack, Store, StoreError, StoreEvent,
+};
+use tidegate_redis::{Client, RedisStore};
 use tidegate_rules::shared::{Share, SharedGateError};
 
 impl SharedGate {

@@ -12,11 +12,7 @@ use crate::answer::Answer;
 use crate::request::{Request, RequestInternals as _};
 use crate::rules::Policy;
 use crate::settings::StoreSettings;
-use crate::store::redis::script::Call;
 use crate::store::{KeyAsk, StepArgs, Store, StoreError, Verb};
-
-/// The maximum number of keys forgotten in one call, so that no call occupies the store for long.
-const KEYS_PER_CALL: usize = 512;
 
 /// A policy and fresh limiters of this run alone in a store, which go by the time of the trace.
 #[derive(Debug)]
@@ -85,15 +81,6 @@ impl SharedReplay {
     pub async fn end(self) -> Result<(), StoreError> {
         let keys = self.keys.into_inner().unwrap_or_else(PoisonError::into_inner);
         let keys: Vec<_> = keys.into_iter().collect();
-        // In a cluster keys live in different slots.
-        let keys_per_call =
-            if self.gate.store.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
-        for keys in keys.chunks(keys_per_call) {
-            let (script, keys) = Call::remove(keys.to_vec());
-            let client = self.gate.store.client();
-            let call = Call::of_script(&script.into(), keys, Vec::new());
-            client.run(&call, client.deadline()).await?;
-        }
-        Ok(())
+        self.gate.store.remove(&keys).await
     }
 }

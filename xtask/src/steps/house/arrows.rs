@@ -10,7 +10,11 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("tidegate-rules", &["tidegate-core"]),
     ("tidegate-config", &["tidegate-core", "tidegate-rules"]),
     ("tidegate-store", &["tidegate-core", "tidegate-rules"]),
-    ("tidegate", &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate-store"]),
+    ("tidegate-redis", &["tidegate-core", "tidegate-rules", "tidegate-store"]),
+    (
+        "tidegate",
+        &["tidegate-core", "tidegate-rules", "tidegate-config", "tidegate-store", "tidegate-redis"],
+    ),
     ("tidegate-lab", &["tidegate-core", "tidegate"]),
     ("tidegate-server", &["tidegate-core", "tidegate", "tidegate-lab"]),
     ("testkit", &["tidegate-core", "tidegate"]),
@@ -23,7 +27,7 @@ const BARE: &str = "tidegate-core";
 /// The crate that programs depend on, with its parts. A part is a crate by itself that only this crate and other parts
 /// import; the examples of its documentation use the names under which programs know its items.
 const FACADE: &str = "tidegate";
-const PARTS: &[&str] = &["tidegate-rules", "tidegate-config", "tidegate-store"];
+const PARTS: &[&str] = &["tidegate-rules", "tidegate-config", "tidegate-store", "tidegate-redis"];
 
 /// The crate for tests only.
 const TEST_ONLY: &str = "testkit";

@@ -16,9 +16,8 @@ use crate::key::{Fingerprint, Seed};
 use crate::rules::{Policy, PolicyErrors};
 use crate::step;
 use crate::step::{Ask, AskValues, Lineage, ValuesSource};
-use crate::store::Generation;
 use crate::store::memory::{MemoryGeneration, MemoryStore, PerKey};
-use crate::store::{Host, KeyAsk};
+use crate::store::{Generation, Host, KeyAsk};
 
 /// The limiters of rules that this process decides while the store does not. They also take what this node
 /// admits through the store, so their usage is known when the store fails.

@@ -20,8 +20,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 use super::Leases;
 use super::state::Lost;
 use crate::step::Lineage;
-use crate::store::{GaveUp, KeyAsk, StepArgs, StepReply, Store};
-use crate::store::{GivenBack, Unspent};
+use crate::store::{GaveUp, GivenBack, KeyAsk, StepArgs, StepReply, Store, Unspent};
 
 /// The time for which a gate that closes may wait for its leases to be given back, in addition to the deadline of the
 /// store.

@@ -7,8 +7,10 @@ use crate::inline_list::InlineList;
 use crate::lease::{BookAsk, Choice, Leased};
 use crate::rules::limit_of;
 use crate::step::{Decided, TakenUnits};
-use crate::store::{GaveUp, KeyAsk, Late, LimiterReply, StepArgs, StepReply, Store, at_places};
-use crate::store::{LimiterReport, Wanted};
+use crate::store::{
+    GaveUp, KeyAsk, Late, LimiterReply, LimiterReport, StepArgs, StepReply, Store, Wanted,
+    at_places,
+};
 
 /// The leased units that a request spends, or holds until the store has decided the rest of it. If it is dropped, it
 /// releases the units it holds.

@@ -9,8 +9,7 @@ use tokio::sync::{Semaphore, watch};
 
 use crate::lease::{Book, Terms};
 use crate::rules::{Mode, Policy, PolicyInternals as _, PolicyRule, limit_of, most_leased};
-use crate::store::KeyAsk;
-use crate::store::{Unspent, Wanted};
+use crate::store::{KeyAsk, Unspent, Wanted};
 
 /// The largest number of limiters with leases. The store decides the requests of other limiters.
 const MOST_LIMITERS: usize = 16_384;

@@ -14,8 +14,9 @@ use tokio::time::timeout;
 use super::Leases;
 use super::state::LeaseState;
 use crate::lease::{Grant, Granted};
-use crate::store::{KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent};
-use crate::store::{Unspent, Wanted};
+use crate::store::{
+    KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, Store, StoreEvent, Unspent, Wanted,
+};
 
 impl<S: Store> Leases<S> {
     /// Asks for a lease, and gives back its unspent units later. A share is renewed then, as long as requests come.

@@ -17,9 +17,8 @@ use super::history::LayersLossCause;
 use super::plan::{PlannedOutage, TIMEOUT_MS, Trouble};
 use super::world::{LayersWorld, limiter_of};
 use crate::rules::Policy;
-use crate::store::Generation;
 use crate::store::fake::FakeLimiters;
-use crate::store::{Host, KeyAsk, OnUnitsBack};
+use crate::store::{Generation, Host, KeyAsk, OnUnitsBack};
 
 /// A node notices that the store is away when this time has passed; until then it sends, and hears nothing.
 const NOTICED_MS: u64 = 3 * TIMEOUT_MS;

@@ -15,13 +15,11 @@ use super::link::{Carried, StoreLink};
 use super::plan::Trouble;
 use super::sent::{SentStep, carry_known};
 use crate::clock::Clock;
-use crate::store::Generation;
 use crate::store::fake::FakeLimiters;
 use crate::store::{
-    GaveUp, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StepArgs,
-    StepReply, Store, StoreError,
+    GaveUp, Generation, GivenBack, Host, KeyAsk, KnownUse, Late, LeaseAsk, LeaseReply, LeaseResult,
+    ReturnReply, StepArgs, StepReply, Store, StoreError, Unspent,
 };
-use crate::store::{GivenBack, Unspent};
 
 impl StoreLink {
     /// Asks the store in a task of its own, and waits until the deadline. Returns the channel of a reply after that.

@@ -14,10 +14,9 @@ use tidegate_core::{Decision, Micros, Rule, Settled, Timestamp};
 use super::limiter::{FakeLimiter, limiter};
 use crate::rules::{Policy, limit_of};
 use crate::step::{Decided, Lineage, One, Step};
-use crate::store::{GivenBack, LimiterReport, Unspent, Wanted};
 use crate::store::{
-    KeyAsk, LeaseResult, LimiterReply, ReturnReply, StepArgs, StepReply, StoredData, Verb,
-    is_report,
+    GivenBack, KeyAsk, LeaseResult, LimiterReply, LimiterReport, ReturnReply, StepArgs, StepReply,
+    StoredData, Unspent, Verb, Wanted, is_report,
 };
 
 type LimiterKey = (Lineage, Vec<u8>);

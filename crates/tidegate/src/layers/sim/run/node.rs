@@ -17,9 +17,8 @@ use super::super::plan::{End, PlannedRequest, RequestKind, TIMEOUT_MS};
 use super::super::world::{LayersWorld, NodeClock, locked};
 use crate::clock::Clock;
 use crate::key::Seed;
-use crate::layers::Layer;
 use crate::layers::{
-    DenialMemory, Handles, LayerParts, Local, Lost, Tower, UntilDropped, tower_over,
+    DenialMemory, Handles, Layer, LayerParts, Local, Lost, Tower, UntilDropped, tower_over,
 };
 use crate::request::Origin;
 use crate::rules::PolicyErrors;

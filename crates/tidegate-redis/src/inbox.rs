@@ -208,7 +208,7 @@ impl StoreState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::redis::script::JoinedScript;
+    use crate::script::JoinedScript;
 
     /// Asks from this source.
     fn ask(inbox: &Inbox, source: u64) {

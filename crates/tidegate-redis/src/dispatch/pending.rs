@@ -8,10 +8,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fair_queue::KeyHashes;
+use crate::inbox::{NoReply, Question, Replied};
+use crate::route::Delivered;
+use crate::script::Call;
 use crate::store::StoreError;
-use crate::store::redis::inbox::{NoReply, Question, Replied};
-use crate::store::redis::route::Delivered;
-use crate::store::redis::script::Call;
 
 /// The maximum that lateness of the store's thread, and other requests for the same key, may lengthen a wait.
 const MOST_LATENESS: Duration = Duration::from_millis(10);

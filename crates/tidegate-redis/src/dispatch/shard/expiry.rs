@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{ShardHealth, ShardState, StoreShard};
+use crate::dispatch::pending::Pending;
 use crate::store::StoreError;
-use crate::store::redis::dispatch::pending::Pending;
 
 /// The time that many requests are remembered.
 const LATELY: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ enum Due {
 impl StoreShard {
     /// Gives up requests whose time is over. Returns the reason why the shard is unavailable if it was asked
     /// and has not answered for a few deadlines.
-    pub(in crate::store::redis::dispatch) fn tick(&self) -> Option<StoreError> {
+    pub(in crate::dispatch) fn tick(&self) -> Option<StoreError> {
         let (now, real) = self.clock.both();
         let mut state = self.state.borrow_mut();
         let state = &mut *state;

@@ -6,7 +6,7 @@ use tidegate_core::{Algorithm, Decision, Micros, Outcome, Visitor};
 use super::{PendingStep, RedisStore, RoutedReply};
 use crate::clock::Clock;
 use crate::rules::OnStoreError;
-use crate::store::redis::script::{DecidedStep, Lacks, ScriptLimiter, ScriptStep};
+use crate::script::{DecidedStep, Lacks, ScriptLimiter, ScriptStep};
 use crate::store::{GaveUp, StoreError};
 
 /// Decides with the limiters for which there is space. Each other limiter is replaced by its overflow

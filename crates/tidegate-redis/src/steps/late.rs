@@ -12,11 +12,14 @@ use tokio::time::{Instant, sleep};
 
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, OfStep, PendingStep, RedisStore, step_reply};
-use crate::store::redis::error::RedisMeaning as _;
-use crate::store::redis::script::{
+use crate::client::{Client, heard};
+use crate::counts::RequestCounts;
+use crate::error::RedisMeaning as _;
+use crate::inbox::{NoReply, Replied};
+use crate::route::{Delivered, Route};
+use crate::script::{
     Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter, ScriptStep, Values,
 };
-use crate::store::redis::{Client, Delivered, NoReply, Replied, RequestCounts, Route, heard};
 use crate::store::{KeyAsk, LimiterReply, Receipt, StepReply, StoreError};
 
 /// The longest time that giving back may wait for the store.

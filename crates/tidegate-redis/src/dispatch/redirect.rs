@@ -4,7 +4,7 @@ use redis::{ServerError, ServerErrorKind};
 
 use super::flush::Sent;
 use super::slots::node_of;
-use crate::store::redis::link::NodeAddress;
+use crate::link::NodeAddress;
 
 /// Why a server did not run a script.
 #[derive(Clone, Debug, PartialEq, Eq)]

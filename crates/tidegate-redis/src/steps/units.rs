@@ -7,10 +7,10 @@ use tidegate_core::Settled;
 
 use super::RedisStore;
 use crate::clock::Clock;
+use crate::keys::lease_key;
 use crate::request::Origin;
+use crate::script::{Call, Surplus};
 use crate::step::TakenUnits;
-use crate::store::redis::lease_key;
-use crate::store::redis::script::{Call, Surplus};
 use crate::store::{
     ErrorMeaning as _, KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places,
 };

@@ -12,7 +12,7 @@ use super::Dispatcher;
 use super::look::{LOOK, PAUSES, spread};
 use super::shard::{ShardHealth, StoreShard};
 use super::slots::{Range, ranges_of};
-use crate::store::redis::link::{NodeAddress, connect_to, nodes_of_url, send};
+use crate::link::{NodeAddress, connect_to, nodes_of_url, send};
 use crate::store::{StoreError, StoreEvent};
 
 /// Slots of a cluster.
@@ -319,8 +319,8 @@ mod tests {
     use tokio::task::LocalSet;
 
     use super::*;
+    use crate::inbox::StoreState;
     use crate::settings::StoreSettings;
-    use crate::store::redis::inbox::StoreState;
 
     #[tokio::test(start_paused = true)]
     async fn a_shard_that_holds_no_slot_is_dropped_also_where_nobody_asks_any_more() {

@@ -29,12 +29,12 @@ use super::pending::Pending;
 use super::redirect::{Redirect, Redirected};
 use super::slots::part_of;
 use super::window::Window;
+use crate::counts::RequestCounts;
+use crate::error::{RedisMeaning as _, Symptom};
+use crate::inbox::StoreState;
+use crate::link::NodeAddress;
+use crate::route::Route;
 use crate::store::StoreError;
-use crate::store::redis::counts::RequestCounts;
-use crate::store::redis::error::{RedisMeaning as _, Symptom};
-use crate::store::redis::inbox::StoreState;
-use crate::store::redis::link::NodeAddress;
-use crate::store::redis::route::Route;
 pub(super) use closed::{Answered, NoReplies};
 
 /// Most calls sent as one write.

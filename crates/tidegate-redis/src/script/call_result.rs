@@ -8,8 +8,7 @@ use super::Written;
 use super::limiter::ScriptLimiter;
 use super::units::SettledUnits;
 use crate::step::{FirstReservation, One, Values};
-use crate::store::GivenBack;
-use crate::store::{LimiterReply, at_places};
+use crate::store::{GivenBack, LimiterReply, at_places};
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]

@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use crate::request::{Descriptor, RequestIdentity};
 use crate::rules::{PolicyRule, RuleInternals as _};
-use crate::store::redis::script::ScriptLimiter;
+use crate::script::ScriptLimiter;
 
 /// Longer ones are replaced by a digest, in bytes.
 const LONGEST: usize = 200;
@@ -20,7 +20,7 @@ const LONGEST: usize = 200;
 const USUAL: usize = 48;
 
 /// The key of the limiter of a descriptor that `rule` matches.
-pub(crate) fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
+pub fn key_of(prefix: &str, rule: &PolicyRule, descriptor: &Descriptor<'_>) -> Vec<u8> {
     let known = prefix.len() + rule.domain().len() + rule.name().len();
     let mut key = String::with_capacity(known + USUAL);
     key.push_str(prefix);
@@ -176,9 +176,10 @@ fn escape_byte(byte: u8, to: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AlgorithmKind, Policy, RuleSpec, Spec};
+    use crate::rules::{Policy, RuleSpec};
     use proptest::prelude::*;
     use std::time::Duration;
+    use tidegate_core::{AlgorithmKind, Spec};
 
     fn spec() -> Spec {
         Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1))

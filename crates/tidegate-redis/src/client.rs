@@ -22,7 +22,7 @@ use crate::store::{Host, OnEvent, StoreError, StoreEvent, StoreObserver};
 /// A store that requests are sent to. Its connections, and the checks of a shard that is
 /// unavailable, are on a thread of their own, which ends with the last clone.
 #[derive(Clone)]
-pub(crate) struct Client(pub(super) Arc<Ends>);
+pub struct Client(pub(super) Arc<Ends>);
 
 /// Ends the store's thread when it is dropped.
 pub(super) struct Ends {
@@ -51,10 +51,7 @@ impl Client {
     /// # Errors
     /// [`StoreError::Unreadable`] if a secret cannot be read, [`StoreError::Unreachable`] if the system starts
     /// no thread; nothing has begun then.
-    pub(crate) fn begin(
-        settings: StoreSettings,
-        observer: StoreObserver,
-    ) -> Result<Self, StoreError> {
+    pub fn begin(settings: StoreSettings, observer: StoreObserver) -> Result<Self, StoreError> {
         // Secrets are read again for each connection; a secret that is missing from the start is an error.
         Credentials::of(&settings)?;
         let observer: StoreObserver = Box::new(move |event| {
@@ -67,7 +64,8 @@ impl Client {
         Ok(Self(Arc::new(Ends { shared, runtime })))
     }
 
-    pub(crate) fn settings(&self) -> &StoreSettings {
+    /// The settings of the store.
+    pub fn settings(&self) -> &StoreSettings {
         &self.0.shared.settings
     }
 
@@ -76,7 +74,7 @@ impl Client {
     }
 
     /// This process, whose tasks run on the store's thread.
-    pub(crate) fn host(&self) -> Host {
+    pub fn host(&self) -> Host {
         Host::on(self.0.runtime.clone(), self.0.shared.deadline)
     }
 
@@ -86,7 +84,7 @@ impl Client {
     }
 
     /// Returns a function that reports to the observer as long as the client is used. It does not keep the client.
-    pub(crate) fn reporter(&self) -> OnEvent {
+    pub fn reporter(&self) -> OnEvent {
         let client = Arc::downgrade(&self.0);
         Arc::new(move |event: StoreEvent<'_>| {
             if let Some(ends) = client.upgrade() {

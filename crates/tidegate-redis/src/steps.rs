@@ -13,25 +13,26 @@ use std::sync::{Arc, OnceLock};
 use tidegate_core::{Decision, Rule, Timestamp};
 
 use super::nodes::Listed;
-use super::script::{DecidedStep, NewerValues, ScriptLimiter, ScriptStep};
-use super::{Client, Route, key_in, slot_of};
+use super::script::{Call, DecidedStep, NewerValues, ScriptLimiter, ScriptStep};
+use crate::client::Client;
 use crate::clock::Clock;
+use crate::keys::{key_in, slot_of};
 use crate::request::Origin;
+use crate::route::Route;
 use crate::rules::{Policy, PolicyErrors};
 use crate::settings::StoreSettings;
 use crate::step::Standing;
-use crate::store::Generation;
-use crate::store::Unspent;
 use crate::store::{
-    GaveUp, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply, RecordVerb,
-    ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoredData, Verb, is_report,
+    GaveUp, Generation, Hooks, Host, KeyAsk, LeaseAsk, LeaseReply, Receipt, RecordReply,
+    RecordVerb, ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError, StoredData,
+    Unspent, Verb, is_report,
 };
 use decide::{Remembered, by_key};
 use late::took;
 use limiters::{KeyCount, Loaded, know_loaded_exactly, know_revision, part, script_limiters};
 use record::run_on_record;
 
-/// The store inside Redis or Valkey, under one policy: the store of a [`SharedGate`](crate::SharedGate) unless it is made
+/// The store inside Redis or Valkey, under one policy: the store of a `SharedGate` unless it is made
 /// over another.
 #[derive(Clone)]
 pub struct RedisStore {
@@ -48,6 +49,9 @@ pub struct RedisStore {
 
 /// The number of times that other values may decide while units are given back.
 const MOST_CHANGES: u32 = 16;
+
+/// The maximum number of keys forgotten in one call, so that no call occupies the store for long.
+const KEYS_PER_CALL: usize = 512;
 
 /// A request that waits for the store: its limiters, and the other parts of its step.
 #[derive(Clone, Copy, Debug)]
@@ -73,7 +77,9 @@ struct OfStep {
 }
 
 impl RedisStore {
-    pub(crate) fn new(generation: Arc<Generation>, client: Client, host: Host) -> Self {
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(generation: Arc<Generation>, client: Client, host: Host) -> Self {
         let store = Self {
             generation: Arc::clone(&generation),
             client,
@@ -86,8 +92,20 @@ impl RedisStore {
         store.under(&generation)
     }
 
-    pub(crate) const fn client(&self) -> &Client {
-        &self.client
+    /// Removes these keys, with all of their data.
+    ///
+    /// # Errors
+    /// The store did not reply, and some of the data is still there.
+    #[doc(hidden)]
+    pub async fn remove(&self, keys: &[Vec<u8>]) -> Result<(), StoreError> {
+        // In a cluster keys live in different slots.
+        let keys_per_call = if self.settings().url.is_cluster() { 1 } else { KEYS_PER_CALL };
+        for keys in keys.chunks(keys_per_call) {
+            let (script, keys) = Call::remove(keys.to_vec());
+            let call = Call::of_script(&script.into(), keys, Vec::new());
+            self.client.run(&call, self.client.deadline()).await?;
+        }
+        Ok(())
     }
 
     fn units_back(&self, asks: &[KeyAsk]) {

@@ -13,13 +13,14 @@ use tokio::time::{Instant, timeout_at};
 use super::late::conclude;
 use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
+use crate::client::heard;
+use crate::error::RedisMeaning as _;
+use crate::inbox::{LateReply, NoReply, Replied};
+use crate::keys::answer_key;
 use crate::request::RequestIdentity;
+use crate::route::Delivered;
+use crate::script::{Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter};
 use crate::step::{least_remembered_time, remembered_time};
-use crate::store::redis::error::RedisMeaning as _;
-use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter,
-};
-use crate::store::redis::{Delivered, LateReply, NoReply, Replied, answer_key, heard};
 use crate::store::{GaveUp, KeyAsk, KnownUse, Late, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
@@ -253,11 +254,8 @@ impl RedisStore {
     }
 
     /// Returns the key of the remembered answer to a request; `None` if it is not remembered.
-    pub(crate) fn answer_key(
-        &self,
-        asks: &[KeyAsk],
-        id: Option<RequestIdentity<'_>>,
-    ) -> Option<Vec<u8>> {
+    #[doc(hidden)]
+    pub fn answer_key(&self, asks: &[KeyAsk], id: Option<RequestIdentity<'_>>) -> Option<Vec<u8>> {
         let limiters = script_limiters(self, asks, &[], &[], (&[], &[]), &[]);
         Some(self.key_of_answer(self.remembered(asks, id)?, &limiters))
     }

@@ -16,13 +16,13 @@ use super::link::FoundServer;
 use super::redirect::Redirect;
 use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
+use crate::audit;
+use crate::error::{RedisMeaning as _, of_client};
+use crate::inbox::StoreState;
+use crate::link::{NodeAddress, connect, connect_to, send};
+use crate::route::command;
+use crate::script::JoinedScript;
 use crate::settings::{StoreForm, parts_of};
-use crate::store::redis::audit;
-use crate::store::redis::error::{RedisMeaning as _, of_client};
-use crate::store::redis::inbox::StoreState;
-use crate::store::redis::link::{NodeAddress, connect, connect_to, send};
-use crate::store::redis::route::command;
-use crate::store::redis::script::JoinedScript;
 use crate::store::{StoreError, StoreEvent};
 
 /// The first pause, and the longest.

@@ -3,8 +3,9 @@
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use crate::store::redis::script::{Call, JoinedScript, RedisReply};
-use crate::store::redis::{Client, record_key};
+use crate::client::Client;
+use crate::keys::record_key;
+use crate::script::{Call, JoinedScript, RedisReply};
 use crate::store::{RecordReply, RecordVerb, StoreError};
 
 static RESERVED: LazyLock<Arc<JoinedScript>> = LazyLock::new(|| Arc::new(JoinedScript::reserved()));

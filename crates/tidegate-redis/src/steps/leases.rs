@@ -8,15 +8,16 @@ use tokio::time::Instant;
 
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, RedisStore};
-use crate::store::redis::error::RedisMeaning as _;
-use crate::store::redis::script::{
-    Call, CallResult, DecidedStep, LeaseRecord, NewerValues, ScriptLimiter,
-};
-use crate::store::redis::{Delivered, NoReply, heard, lease_key};
+use crate::client::heard;
+use crate::error::RedisMeaning as _;
+use crate::inbox::NoReply;
+use crate::keys::lease_key;
+use crate::route::Delivered;
+use crate::script::{Call, CallResult, DecidedStep, LeaseRecord, NewerValues, ScriptLimiter};
 use crate::store::{
-    KeyAsk, LeaseAsk, LeaseReply, LeaseResult, ReturnReply, StoreError, StoredData,
+    KeyAsk, LeaseAsk, LeaseReply, LeaseResult, LimiterReport, ReturnReply, StoreError, StoredData,
+    Unspent, Wanted,
 };
-use crate::store::{LimiterReport, Unspent, Wanted};
 
 /// Asks for a lease. After the deadline its caller has nothing to wait for, but units of a late reply are to be
 /// given back.

@@ -8,11 +8,11 @@ use redis::{Pipeline, Value};
 use super::fair_queue::{KeyHash, KeyMap, TakenTurn};
 use super::link::Link;
 use super::pending::Pending;
+use crate::error::{RedisMeaning as _, Symptom};
+use crate::keys::slot_of;
+use crate::route::{Delivered, Route, reply_of, with_part};
+use crate::script::{CallBatch, Each, Replies};
 use crate::store::StoreError;
-use crate::store::redis::error::{RedisMeaning as _, Symptom};
-use crate::store::redis::keys::slot_of;
-use crate::store::redis::route::{Delivered, Route, reply_of, with_part};
-use crate::store::redis::script::{CallBatch, Each, Replies};
 
 /// Most requests of one call, so that no call occupies the store for long.
 pub(super) const MOST_REQUESTS: usize = 256;

@@ -3,30 +3,30 @@
 use std::time::Duration;
 
 use super::{FlushToSend, ShardHealth, ShardState, StoreShard};
+use crate::counts::RequestCounts;
+use crate::dispatch::flush::Sent;
+use crate::dispatch::redirect::Redirected;
+use crate::error::RedisMeaning as _;
 use crate::store::StoreError;
-use crate::store::redis::counts::RequestCounts;
-use crate::store::redis::dispatch::flush::Sent;
-use crate::store::redis::dispatch::redirect::Redirected;
-use crate::store::redis::error::RedisMeaning as _;
 
 /// The time without a reply after which the end of a connection may have come.
 pub(super) const QUIET: Duration = Duration::from_micros(100);
 
 /// An answered write, and the actions that follow.
 #[derive(Default)]
-pub(in crate::store::redis::dispatch) struct Answered {
-    pub(in crate::store::redis::dispatch) redirected: Vec<Redirected>,
+pub(in crate::dispatch) struct Answered {
+    pub(in crate::dispatch) redirected: Vec<Redirected>,
     /// Why the shard is unavailable from now on.
-    pub(in crate::store::redis::dispatch) lost: Option<StoreError>,
+    pub(in crate::dispatch) lost: Option<StoreError>,
     /// The error of its connection, which was closed.
-    pub(in crate::store::redis::dispatch) closed: Option<StoreError>,
+    pub(in crate::dispatch) closed: Option<StoreError>,
     /// Calls that failed: they are answered once the shard is known to be unavailable.
     pub(super) failed: Vec<(Sent, StoreError)>,
 }
 
 impl Answered {
     /// Reports their errors to the callers of calls that failed.
-    pub(in crate::store::redis::dispatch) fn fail(&self) {
+    pub(in crate::dispatch) fn fail(&self) {
         for (call, error) in &self.failed {
             call.fail(error);
         }
@@ -34,15 +34,15 @@ impl Answered {
 }
 
 /// Why a write got no replies.
-pub(in crate::store::redis::dispatch) struct NoReplies {
-    pub(in crate::store::redis::dispatch) error: StoreError,
+pub(in crate::dispatch) struct NoReplies {
+    pub(in crate::dispatch) error: StoreError,
     /// True if the server may have received it.
-    pub(in crate::store::redis::dispatch) was_sent: bool,
+    pub(in crate::dispatch) was_sent: bool,
 }
 
 impl StoreShard {
     /// An error of its server, with the kind of store that the URL should name.
-    pub(in crate::store::redis::dispatch) fn named(&self, error: StoreError) -> StoreError {
+    pub(in crate::dispatch) fn named(&self, error: StoreError) -> StoreError {
         if self.node.is_none() { error.of_single_server() } else { error }
     }
 
@@ -73,7 +73,7 @@ impl StoreShard {
     }
 
     /// Notes that a write over a connection that was quiet is sent now, and others may follow.
-    pub(in crate::store::redis::dispatch) fn lets_writes_follow(&self, sending: &FlushToSend) {
+    pub(in crate::dispatch) fn lets_writes_follow(&self, sending: &FlushToSend) {
         let mut state = self.state.borrow_mut();
         if let Some(link) = state.link.as_mut().filter(|link| link.number == sending.link) {
             link.holds_writes = false;
@@ -81,7 +81,7 @@ impl StoreShard {
     }
 
     /// Notes that its connection was closed: requests wait for the next connection, until their time is over.
-    pub(in crate::store::redis::dispatch) fn closed(&self) {
+    pub(in crate::dispatch) fn closed(&self) {
         let mut state = self.state.borrow_mut();
         state.health = ShardHealth::New;
         state.link = None;

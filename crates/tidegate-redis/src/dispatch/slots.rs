@@ -2,8 +2,8 @@
 
 use redis::Value;
 
-use crate::store::redis::keys::slot_of;
-use crate::store::redis::link::NodeAddress;
+use crate::keys::slot_of;
+use crate::link::NodeAddress;
 
 /// A range of slots and the primary that serves it.
 #[derive(Clone, Debug, PartialEq, Eq)]

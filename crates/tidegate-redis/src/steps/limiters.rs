@@ -9,12 +9,12 @@ use tokio::time::Instant;
 
 use super::RedisStore;
 use crate::clock::Clock;
+use crate::keys::key_of_rule;
 use crate::rules::{OnFull, Policy, PolicyRule};
-use crate::step::ValuesSource;
-use crate::store::redis::key_of_rule;
-use crate::store::redis::script::{
+use crate::script::{
     Among, Call, JoinedScript, Purpose, RedisReply, Revision, ScriptLimiter, ScriptStep, Values,
 };
+use crate::step::ValuesSource;
 use crate::store::{KeyAsk, KnownUse, StepArgs, StoreError, Verb, is_report};
 
 /// Returns the limiters in the form that the store is asked with. Of limiters that are settled, `actual` and `under`

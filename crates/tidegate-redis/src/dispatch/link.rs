@@ -7,8 +7,8 @@ use redis::aio::MultiplexedConnection;
 use tokio::time::Instant;
 
 use super::pending::Pending;
-use crate::store::redis::route::{Delivered, Route, command};
-use crate::store::redis::script::JoinedScript;
+use crate::route::{Delivered, Route, command};
+use crate::script::JoinedScript;
 
 /// A new connection to a server, and the id of this run of the server, if it tells.
 pub(super) struct FoundServer {
