@@ -13,7 +13,7 @@ use tidegate_core::{Decision, Micros, Outcome, Rule, Timestamp};
 
 use crate::answer::{Answer, Reply, Rules};
 use crate::clock::Clock;
-use crate::inline_list::with_space_for;
+use crate::inline_list::InlineList;
 use crate::key::Fingerprint;
 use crate::limiter::Ban;
 use crate::observe::Observers;
@@ -50,19 +50,43 @@ pub(crate) fn answer<'g, K, D>(
     standing: Standing,
     decided: impl Fn(&mut D) -> Option<&mut Decided>,
 ) -> Answer<'g> {
-    let Done { allowed, at, repeated, .. } = done;
-    let replies = with_space_for(asks.len());
-    let mut answer =
-        Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None };
-    // Decisions are read where they are, and replies are put where they stay: a list of this size is moved by a call, which
-    // waits for the bytes that were just written.
+    // The reply of a single limiter is put where it stays: a list of this size is moved by a call, which waits for the
+    // bytes that were just written.
+    if let ([ask], [one]) = (asks, &mut done.decisions[..])
+        && let Some(decided) = decided(one)
+        && let Some(reply) = reply(ask, ask.is_report(), decided)
+    {
+        return answer_with(rules, &done, standing, InlineList::from_buf([reply]));
+    }
+    let replies = replies(asks, &mut done.decisions, decided);
+    answer_with(rules, &done, standing, replies)
+}
+
+#[inline]
+fn answer_with<'g, D>(
+    rules: Rules<'g>,
+    done: &Done<D>,
+    standing: Standing,
+    replies: InlineList<Reply>,
+) -> Answer<'g> {
+    let Done { allowed, at, repeated, .. } = *done;
+    Answer { rules, allowed, at, standing, repeated, first: None, replies, unreached: None }
+}
+
+#[inline(never)]
+fn replies<K, D>(
+    asks: &[Ask<K>],
+    decisions: &mut [D],
+    decided: impl Fn(&mut D) -> Option<&mut Decided>,
+) -> InlineList<Reply> {
     let is_report = asks.iter().any(Ask::is_report);
-    for (ask, one) in asks.iter().zip(&mut done.decisions) {
+    let mut replies = Vec::with_capacity(asks.len());
+    for (ask, one) in asks.iter().zip(decisions) {
         if let Some(reply) = decided(one).and_then(|decided| reply(ask, is_report, decided)) {
-            answer.replies.push(reply);
+            replies.push(reply);
         }
     }
-    answer
+    InlineList::from_vec(replies)
 }
 
 #[inline]

@@ -209,10 +209,12 @@ impl Step {
     fn run_held<R: Algorithm>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> One {
         let mut settled = Settled::Whole;
         let verdict = match self {
-            Self::Decide | Self::Ask => held.ask(now),
-            Self::Reserve => {
+            // In one place, so that the compiler inlines it.
+            Self::Decide | Self::Ask | Self::Reserve => {
                 let verdict = held.ask(now);
-                held.open();
+                if self == Self::Reserve {
+                    held.open();
+                }
                 verdict
             }
             Self::Peek | Self::AskReported => {

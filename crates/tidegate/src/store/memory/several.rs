@@ -110,7 +110,12 @@ impl MemoryGeneration {
         }
         // Nothing was stored so far: a panic or an early return before this line leaves all limiters as they were. A
         // limiter is dropped with its chain locked by itself, because dropping may move others within the chain.
-        let idle: StepList<_> = all.iter().filter_map(LockedWords::store).collect();
+        let mut idle = StepList::new();
+        for words in &all {
+            if let Some(one) = words.store() {
+                idle.push(one);
+            }
+        }
         drop(all);
         idle.into_iter().for_each(|(table, fingerprint)| table.drop_if_empty(fingerprint));
         Ok(Some(Done { allowed, at, repeated: false, decisions }))
