@@ -81,11 +81,8 @@ fn replies<K, D>(
 ) -> InlineList<Reply> {
     let is_report = asks.iter().any(Ask::is_report);
     let mut replies = Vec::with_capacity(asks.len());
-    for (ask, one) in asks.iter().zip(decisions) {
-        if let Some(reply) = decided(one).and_then(|decided| reply(ask, is_report, decided)) {
-            replies.push(reply);
-        }
-    }
+    let all = asks.iter().zip(decisions);
+    replies.extend(all.filter_map(|(ask, one)| reply(ask, is_report, decided(one)?)));
     InlineList::from_vec(replies)
 }
 

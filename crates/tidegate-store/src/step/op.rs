@@ -212,7 +212,7 @@ impl Step {
             // In one place, so that the compiler inlines it.
             Self::Decide | Self::Ask | Self::Reserve => {
                 let verdict = held.ask(now);
-                if self == Self::Reserve {
+                if matches!(self, Self::Reserve) {
                     held.open();
                 }
                 verdict

@@ -223,78 +223,63 @@ impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
         is_marked
     }
 
-    /// Runs a step on the state next to the words. Returns `None` if the words hold the state by now; the inner option
-    /// is `None` if the cell is closed.
-    fn on_unpacked<O>(
-        &self,
-        clock: &dyn Clock,
-        run: impl FnOnce(&mut Option<R::State>, Timestamp) -> O,
-    ) -> Option<Option<O>> {
-        let mut unpacked = self.lock_unpacked();
-        match self.words.head() {
-            UNPACKED => {}
-            CLOSED => return Some(None),
-            _ => return None,
-        }
-        let now = clock.now();
-        let out = run(&mut unpacked.state, now);
+    /// Locks the state next to the words; `None` if the words hold the state by now, or the cell is closed.
+    #[inline]
+    fn lock_if_unpacked(&self) -> Option<MutexGuard<'_, Unpacked<R::State>>> {
+        let unpacked = self.lock_unpacked();
+        (self.words.head() == UNPACKED).then_some(unpacked)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.words.head() == CLOSED
+    }
+
+    /// Packs a state that fits into the words again.
+    #[inline]
+    fn pack_if_it_fits(&self, unpacked: &mut Unpacked<R::State>, now: Timestamp) {
         if WORDS > 0 && unpacked.state.as_ref().is_none_or(|state| self.fits(state, now)) {
             let state = unpacked.state.take();
             self.words.put(unpacked.version, self.pack(state.as_ref()));
         }
-        Some(Some(out))
     }
 
     /// [`Cell::admits`] where the words hold no state. It stays out of line: the usual case then needs fewer registers.
     #[inline(never)]
     fn admits_unpacked(&self, cost: u64, early: Timestamp, clock: &dyn Clock) -> Option<bool> {
-        let admitted = self.on_unpacked(clock, |slot, now| {
-            let state = slot.get_or_insert_with(|| self.algorithm.fresh(now));
-            self.algorithm.ask(state, now, cost).is_allowed()
-        });
-        admitted.unwrap_or_else(|| self.admits(cost, early, clock))
+        let Some(mut unpacked) = self.lock_if_unpacked() else {
+            return if self.is_closed() { None } else { self.admits(cost, early, clock) };
+        };
+        let now = clock.now();
+        let state = unpacked.state.get_or_insert_with(|| self.algorithm.fresh(now));
+        let admitted = self.algorithm.ask(state, now, cost).is_allowed();
+        self.pack_if_it_fits(&mut unpacked, now);
+        Some(admitted)
     }
 
-    /// Runs a step on the state; `None` if the cell is closed. `run` returns its result, and whether it changed the
-    /// state: if not, the words stay as they are. A state next to the words is changed in place, whatever `run` returns.
-    /// If the changed state `may_not_fit` into the words, that is tested. If another step comes between, `run` runs
-    /// again.
-    fn with<O>(
-        &self,
-        reading: Reading<'_>,
-        may_not_fit: bool,
-        run: impl Fn(&mut Option<R::State>, Timestamp) -> (O, bool),
-    ) -> Option<O> {
-        loop {
-            let Some(seen) = self.words.read() else {
-                let (_, clock) = reading.apart();
-                match self.on_unpacked(clock, |slot, now| run(slot, now).0) {
-                    Some(out) => return out,
-                    // The state was packed in between, so the words have it again.
-                    None => continue,
-                }
-            };
-            let mut slot = Some(self.algorithm.unpack(self.base, seen.words));
-            let mut now = reading.early();
-            // Two words may have the time of a last unit, which can overtake the reading.
-            if WORDS > 1 {
-                now = self.algorithm.overtaken(slot.as_ref(), now);
-            }
-            let (out, changed) = run(&mut slot, now);
-            if !changed {
-                return Some(out);
-            }
-            // Only a debt or a reservation can outgrow the words, so other steps need not unpack them again to compare.
-            let is_stored = match slot {
-                Some(state) if may_not_fit && !self.fits(&state, now) => {
-                    self.spill(seen.head, state)
-                }
-                state => self.words.replace(seen.head, self.pack(state.as_ref())),
-            };
-            if is_stored {
-                return Some(out);
-            }
+    /// The time of a step on the state that was read. Two words may have the time of a last unit, which can overtake the
+    /// reading.
+    #[inline]
+    fn time_of(&self, state: Option<&R::State>, early: Timestamp) -> Timestamp {
+        if WORDS > 1 { self.algorithm.overtaken(state, early) } else { early }
+    }
+
+    /// [`Cell::step`] where the words hold no state. It stays out of line, as [`Limited::admits_unpacked`] does.
+    #[inline(never)]
+    fn step_unpacked(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
+        let Some(mut unpacked) = self.lock_if_unpacked() else {
+            return if self.is_closed() { None } else { self.step(cost, step, reading) };
+        };
+        let (_, clock) = reading.apart();
+        let now = clock.now();
+        // A bucket that begins with fewer tokens exists after a reset, and is full.
+        let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
+        let stays_unborn = unpacked.state.is_none() && !begins;
+        let one = step.run(&self.algorithm, &mut unpacked.state, cost, now);
+        if stays_unborn {
+            unpacked.state = None;
         }
+        self.pack_if_it_fits(&mut unpacked, now);
+        Some(one)
     }
 }
 
@@ -317,21 +302,42 @@ impl<R: Algorithm, const WORDS: usize> Cell for Limited<R, WORDS> {
     }
 
     fn step(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
-        // A bucket that begins with fewer tokens exists after a reset, and is full.
-        let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
-        self.with(reading, step.may_not_fit(cost), |slot, now| {
-            let stays_unborn = slot.is_none() && !begins;
-            let one = step.run(&self.algorithm, slot, cost, now);
-            if stays_unborn {
-                *slot = None;
+        while let Some(seen) = self.words.read() {
+            let mut slot = Some(self.algorithm.unpack(self.base, seen.words));
+            let now = self.time_of(slot.as_ref(), reading.early());
+            let one = step.run(&self.algorithm, &mut slot, cost, now);
+            if !step.changes(one.verdict, cost) {
+                return Some(one);
             }
-            let changes = step.changes(one.verdict, cost);
-            (one, changes)
-        })
+            // Only a debt or a reservation can outgrow the words, so other steps need not unpack them again to compare.
+            let is_stored = match slot {
+                Some(state) if step.may_not_fit(cost) && !self.fits(&state, now) => {
+                    self.spill(seen.head, state)
+                }
+                state => self.words.replace(seen.head, self.pack(state.as_ref())),
+            };
+            // If another step came between, this step runs again.
+            if is_stored {
+                return Some(one);
+            }
+        }
+        self.step_unpacked(cost, step, reading)
     }
 
     fn preview(&self, reading: Reading<'_>) -> Option<Box<dyn Preview>> {
-        self.with(reading, false, |slot, now| (preview(&self.algorithm, slot.clone(), now), false))
+        if let Some(seen) = self.words.read() {
+            let state = Some(self.algorithm.unpack(self.base, seen.words));
+            let now = self.time_of(state.as_ref(), reading.early());
+            return Some(preview(&self.algorithm, state, now));
+        }
+        let Some(mut unpacked) = self.lock_if_unpacked() else {
+            return if self.is_closed() { None } else { self.preview(reading) };
+        };
+        let (_, clock) = reading.apart();
+        let now = clock.now();
+        let preview = preview(&self.algorithm, unpacked.state.clone(), now);
+        self.pack_if_it_fits(&mut unpacked, now);
+        Some(preview)
     }
 
     fn close(&self) -> Option<RuledEntry> {
