@@ -7,7 +7,7 @@ use tidegate::{AlgorithmKind, Anchor, Answer, LeaseSpec, OnStoreError, RuleSpec,
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Ahead, held, leased, most, take_all, until, until_held, until_leased};
+use super::{Ahead, leased, most, take_all, until, until_held};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{LONG, Server, check, gate_with, rule, settings};
 
@@ -79,31 +79,6 @@ async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
     let counts = gate.counts();
     assert_eq!((counts.late, answer("overloaded")), (0, 0), "{counts:?} {:?}", events.seen());
     assert!(counts.leases_granted + counts.leases_refused > 0, "{counts:?}");
-}
-
-#[tokio::test]
-async fn without_the_store_what_is_held_is_spent_and_then_the_rule_decides() {
-    let mut server = Server::start(&[]);
-    let mut settings = settings(&server.url());
-    settings.timeout = Duration::from_millis(50);
-    let rule = leased(AlgorithmKind::FixedWindow, LIMIT).on_store_error(OnStoreError::Closed);
-    let (gate, _) = gate_with(settings, vec![rule]).await;
-    let _ = until_leased(&gate, "ada").await;
-    let can_be_spent = held(&gate) + LIMIT / 5;
-    server.kill();
-    let (mut admitted, began) = (0, Instant::now());
-    loop {
-        let answer = check(&gate, "ada", 1).await;
-        if answer.is_unavailable() && held(&gate) == 0 {
-            break;
-        }
-        admitted += u64::from(answer.is_allowed());
-        assert!(!answer.is_allowed() || !answer.is_degraded(), "{answer:?}");
-        assert!(began.elapsed() < LONG, "{admitted} were admitted, {} are held", held(&gate));
-        // Answers without the store wait for nothing, and a task counts the units of leases that have ended.
-        tokio::task::yield_now().await;
-    }
-    assert!(admitted <= can_be_spent, "{admitted} of {can_be_spent}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

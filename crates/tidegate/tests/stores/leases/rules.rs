@@ -1,11 +1,8 @@
 //! Leases together with several rules, ids, looks, refunds, resets and changed rules.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, Spec};
-use tokio::task::JoinSet;
+use tidegate::{AlgorithmKind, Descriptor, Policy, Request, RuleSpec, Spec};
 use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_held, until_leased};
@@ -171,69 +168,5 @@ async fn a_refusal_by_another_rule_reports_what_is_left_with_what_was_put_back()
             return;
         }
         assert!(began.elapsed() < LONG, "{answer:?}");
-    }
-}
-
-#[tokio::test]
-async fn a_node_that_leaves_gives_back_what_it_holds_and_leases_no_more() {
-    let server = Server::start(&[]);
-    let gate = node(&server.url(), 1, vec![own(AlgorithmKind::FixedWindow)]).await;
-    let (_, mut admitted) = until_leased(&gate, "ada").await;
-    gate.leave().await.unwrap();
-    assert_eq!(held(&gate), 0);
-    let leased = gate.counts().leased;
-    for _ in 0..500 {
-        let answer = check(&gate, "ada", 1).await;
-        admitted += 1;
-        let left = answer.reported().unwrap().decision().remaining;
-        assert!(left <= LIMIT - admitted, "{left} are left after {admitted}");
-    }
-    assert_eq!(gate.counts().leased, leased);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn refusals_of_another_rule_eat_no_leased_unit() {
-    const SMALL: u64 = 500;
-    let server = Server::start(&[]);
-    let life = Duration::from_millis(30);
-    let own = Spec::new(AlgorithmKind::FixedWindow, 1, Duration::from_secs(36_000));
-    let all = RuleSpec::new(
-        "all",
-        Spec::new(AlgorithmKind::FixedWindow, SMALL, Duration::from_secs(36_000)),
-    );
-    let rules = vec![
-        all.lease(LeaseSpec { max_percent: 20, life }),
-        RuleSpec::new("own", own).key(["user"]),
-    ];
-    let gate = node(&server.url(), 1, rules).await;
-    let ends = Arc::new(AtomicBool::new(false));
-    let mut greedy = JoinSet::new();
-    for _ in 0..8 {
-        let (gate, ends) = (Arc::clone(&gate), Arc::clone(&ends));
-        greedy.spawn(async move {
-            let mut admitted = 0;
-            while !ends.load(SeqCst) {
-                admitted += u64::from(check(&gate, "eve", 1).await.is_allowed());
-            }
-            admitted
-        });
-    }
-    // Eve has one unit for herself. All others are for callers who ask once.
-    let (mut honest, began) = (0, Instant::now());
-    for caller in 0.. {
-        if honest == SMALL - 1 || began.elapsed() > LONG {
-            break;
-        }
-        honest += u64::from(check(&gate, &format!("user {caller}"), 1).await.is_allowed());
-    }
-    ends.store(true, SeqCst);
-    let eve: u64 = greedy.join_all().await.into_iter().sum();
-    let counts = gate.counts();
-    assert!(counts.leased > 0, "nothing was leased");
-    assert_eq!((honest, eve, counts.leased_expired), (SMALL - 1, 1, 0), "{counts:?}");
-    let began = Instant::now();
-    while held(&gate) > 0 {
-        assert!(began.elapsed() < LONG, "{:?}", gate.counts());
-        sleep(Duration::from_millis(1)).await;
     }
 }
