@@ -109,14 +109,6 @@ async fn an_operator_drops_a_reservation_of_another_server() {
     assert_eq!(admin.post("/v1/drop", &body).await.status, 409);
 }
 
-#[tokio::test]
-async fn an_id_of_nothing_is_settled_at_any_server() {
-    let store = Store::start();
-    let [a, b] = two(&store, LOG);
-    let id = reserve(&a, 0).await;
-    assert_eq!(settle(&b, &id, 0).await.status, 200);
-}
-
 /// Units that a server took alone come back to it alone, and it alone knows their reservation.
 #[tokio::test]
 async fn what_was_reserved_without_the_store_stays_with_its_server() {

@@ -42,33 +42,6 @@ fn eight_threads<C: Clock>(gate: &Gate<C>, asks: usize) -> u64 {
     got.into_inner()
 }
 
-/// A clock that every reading advances, so that no two threads read the same time.
-struct Ticking(AtomicU64);
-
-impl Clock for Ticking {
-    fn now(&self) -> Timestamp {
-        NOW.plus(Duration::from_micros(self.0.fetch_add(1, Relaxed)))
-    }
-}
-
-/// A limiter read the time before it took the lock, and an older reading that came later moved `last` back: it
-/// admitted 5,000 times the limit. Here the bucket holds 10, and a unit flows in at every 1,000th reading.
-#[test]
-fn time_taken_before_the_lock() {
-    for algorithm in
-        [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket, AlgorithmKind::LeakyQueue]
-    {
-        let mut spec = Spec::new(algorithm, 1_000, Duration::from_secs(1));
-        spec.capacity = Some(10);
-        let gate = Gate::with_clock(policy([RuleSpec::new("r", spec)]), Ticking(AtomicU64::new(0)));
-        let got = eight_threads(&gate, 2_500);
-        let readings = gate.peek(Descriptor::new(&[])).at().since(NOW).as_micros();
-        let most = 11 + readings / 1_000;
-        assert!(got <= most, "{got} of {most}: {algorithm}");
-        assert!(got >= 10, "{got}: {algorithm}");
-    }
-}
-
 /// After a race of two threads, a limiter refused for ever.
 #[test]
 fn a_limiter_that_refuses_for_ever_after_two_threads_raced() {

@@ -2,7 +2,7 @@
 //! where a slot is silent. Their decisions are in `tests/conformance`, over a cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use crate::server::nodes::Nodes;
 use std::time::Duration;
@@ -43,62 +43,6 @@ async fn remaining(gate: &SharedGate, entries: Entries<'_>) -> Vec<u64> {
     let answer = look(gate, entries).await;
     assert!(!answer.is_degraded(), "{answer:?}");
     answer.matched().iter().map(|matched| matched.decision().remaining).collect()
-}
-
-#[tokio::test]
-async fn what_came_first_is_given_back_where_the_second_rule_refuses() {
-    let cluster = Nodes::start(2, 0);
-    // More units, but over a far longer window: `per-user` is asked first, and `payments` refuses.
-    let mut rules = [per_user(1_000), payments(60)];
-    rules[1].spec.window = Some(Duration::from_secs(3_600));
-    let (gate, _) = gate_over(&cluster.url(), rules.to_vec()).await;
-    let gate = Arc::new(gate);
-    let admitted = Arc::new(AtomicU64::new(0));
-    let askers = (0..8).map(|_| {
-        let (gate, admitted) = (Arc::clone(&gate), Arc::clone(&admitted));
-        tokio::spawn(async move {
-            for _ in 0..50 {
-                let answer = ask(&gate, PAYS).await;
-                assert!(!answer.is_degraded(), "{answer:?}");
-                admitted.fetch_add(u64::from(answer.is_allowed()), Relaxed);
-            }
-        })
-    });
-    for asker in askers.collect::<Vec<_>>() {
-        asker.await.unwrap();
-    }
-    assert_eq!(admitted.load(Relaxed), 60, "not one more, and not one less");
-    assert_eq!(remaining(&gate, PAYS).await, [940, 0], "all that was refused was given back");
-}
-
-#[tokio::test]
-async fn a_slot_that_does_not_answer_gives_back_what_another_took() {
-    let mut cluster = Nodes::start(2, 0);
-    for node in &cluster.all {
-        node.run::<()>(&["CONFIG", "SET", "cluster-require-full-coverage", "no"]);
-    }
-    // Finds a user whose slot, the first to be asked, is on another node than the second.
-    let second = cluster.holder(cluster.slot("tidegate:default:payments:yes"));
-    let user = cluster.user_on(1 - second, "tidegate:default:per-user:");
-    let pays = [("user", user.as_str()), ("pays", "yes")];
-    let gate = async |on_store_error| {
-        let rules = vec![per_user(10), payments(50).on_store_error(on_store_error)];
-        gate_over(&cluster.url(), rules).await.0
-    };
-    let (open, closed) = (gate(OnStoreError::Open).await, gate(OnStoreError::Closed).await);
-    cluster.all[second].kill();
-    let answer = ask(&open, &pays).await;
-    assert!(answer.is_allowed() && answer.is_degraded());
-    assert_eq!(remaining(&open, &pays[..1]).await, [9], "it goes on, so it counts");
-
-    let answer = ask(&closed, &pays).await;
-    assert!(!answer.is_allowed() && answer.is_degraded());
-    // Units are given back after the answer.
-    let mut looks = 0;
-    while remaining(&closed, &pays[..1]).await != [9] {
-        looks += 1;
-        assert!(looks < 100_000, "taken units are not given back");
-    }
 }
 
 #[tokio::test]

@@ -103,24 +103,6 @@ async fn a_node_that_ends_is_counted_no_longer_than_it_is_listed_and_one_that_le
 }
 
 #[tokio::test]
-async fn what_was_used_stays_used_when_more_nodes_share_a_limit() {
-    let mut server = Server::start(&[]);
-    let rules = [rule(AlgorithmKind::SlidingLog, 12)];
-    let mut all = gates(&server.url(), &rules, 1).await;
-    for _ in 0..5 {
-        assert!(check(&all[0].0, "ada", 1).await.is_allowed());
-    }
-    for nodes in 2..=3 {
-        all.push(gate_with(seen(&server.url()), rules.to_vec()).await);
-        until_seen(&all[..1], nodes).await;
-    }
-    server.kill();
-    let (gate, events) = &all[0];
-    until_lost(gate, events).await;
-    assert_eq!((admitted(gate, "ada").await, admitted(gate, "bob").await), (0, 4));
-}
-
-#[tokio::test]
 async fn a_list_that_is_lost_does_not_give_every_node_the_whole_limit() {
     let server = Server::start(&[]);
     let gates = gates(&server.url(), &[rule(AlgorithmKind::TokenBucket, 12)], 2).await;
@@ -233,24 +215,5 @@ async fn a_denial_is_forgotten_with_a_reset_and_with_what_is_given_back() {
         }
         lose(&mut server, &gate, &events).await;
         assert!(check(&gate, "ada", 2).await.is_allowed());
-    }
-}
-
-#[tokio::test]
-async fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever() {
-    let mut server = Server::start(&[]);
-    let mut reported = settings(&server.url());
-    reported.nodes = Some(4);
-    let all = [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::FixedWindow];
-    for algorithm in all {
-        server.kill();
-        server.start_again(&[]);
-        let (gate, events) = gate_with(reported.clone(), vec![rule(algorithm, 20)]).await;
-        lose(&mut server, &gate, &events).await;
-        let answer = check(&gate, "ada", 8).await;
-        assert!(!answer.is_allowed() && !answer.is_never(), "{algorithm}: {answer:?}");
-        assert_eq!((wait(&answer), answer.remaining()), (1, Some(5)), "{algorithm}");
-        assert!(check(&gate, "ada", 21).await.is_never(), "{algorithm}");
-        assert!(check(&gate, "ada", 5).await.is_allowed(), "{algorithm}: nothing was taken");
     }
 }

@@ -106,6 +106,20 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
 }
 
 #[test]
+fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever() {
+    for algorithm in
+        [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::FixedWindow]
+    {
+        let fallback = fallback(rule(algorithm, 20), Share::of_rank(4, 0));
+        let decided = |cost| ask(&fallback, cost, None).decisions[0].as_ref().unwrap().decision;
+        let (now, never) = (decided(8), decided(21));
+        assert!(now.retry_after().is_some_and(|wait| wait < Duration::from_secs(1)), "{now:?}");
+        assert_eq!((now.remaining, never.outcome), (5, Outcome::Never), "{algorithm}");
+        assert!(ask(&fallback, 5, None).allowed, "{algorithm}: nothing was taken");
+    }
+}
+
+#[test]
 fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let together = StoreError::Overloaded { together: true };
     let alone = StoreError::Overloaded { together: false };
