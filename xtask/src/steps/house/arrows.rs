@@ -26,7 +26,7 @@ const BARE: &str = "tidegate-core";
 
 /// The crate that programs depend on, with its parts. A part is a crate by itself that only this crate and other parts
 /// import; the examples of its documentation use the names under which programs know its items.
-const FACADE: &str = "tidegate";
+pub(super) const FACADE: &str = "tidegate";
 const PARTS: &[&str] = &["tidegate-rules", "tidegate-config", "tidegate-store", "tidegate-redis"];
 
 /// The crate for tests only.

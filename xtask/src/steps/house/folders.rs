@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 
+use super::arrows::FACADE;
 use super::{Findings, House};
 use crate::count::source;
 use crate::imports::{self, Import, Module};
@@ -10,6 +11,10 @@ use crate::imports::{self, Import, Module};
 /// Modules that list all their members. Imports of them are ignored, because members need the list and it needs
 /// them.
 const CLOSED_LISTS: &[(&str, &str)] = &[("tidegate-core", "algorithms")];
+
+/// The modules of the engine that see only these others of it: a store sees no layer, and a layer no gate.
+const WALLS: &[(&str, &[&str])] =
+    &[("store", &["snapshot"]), ("lease", &["store"]), ("layers", &["dedupe", "lease", "store"])];
 
 /// The imports among the modules of a folder, each with one example.
 type Arrows<'a> = BTreeMap<&'a str, BTreeMap<&'a str, &'a Import>>;
@@ -25,7 +30,7 @@ pub(super) fn check(house: &House<'_>) -> Findings {
         let mut imports = imports::of_crate(&folder, &sources);
         imports.retain(|import| !CLOSED_LISTS.contains(&(&name, &import.to.join("::"))));
         complaints.extend(judge(&name, &imports));
-        complaints.extend(imports.iter().filter_map(|import| by_the_root(&name, import)));
+        complaints.extend(imports.iter().filter_map(|import| bad_import(&name, import)));
     }
     complaints.into()
 }
@@ -46,15 +51,21 @@ fn judge(crate_name: &str, imports: &[Import]) -> Vec<String> {
     folders.iter().filter_map(|folder| complaint(crate_name, folder, imports)).collect()
 }
 
-/// The error of an import from the root of the crate, which imports all modules itself.
-fn by_the_root(crate_name: &str, import: &Import) -> Option<String> {
-    (import.to.is_empty() && !import.from.is_empty()).then(|| {
-        let (from, Import { item, line, .. }) = (import.from.join("/"), import);
-        format!(
-            "{crate_name}/{from}: imports {item} from the root of the crate (line {line}); import it from the module \
-             that defines it"
-        )
-    })
+/// The error of an import from the root of the crate, which imports all modules itself, or through a wall of the engine.
+fn bad_import(crate_name: &str, import: &Import) -> Option<String> {
+    let Import { from, to, item, line } = import;
+    let own = from.first()?;
+    let advice = match to.first() {
+        None => "import it from the module that defines it".to_owned(),
+        Some(to) => {
+            let (_, seen) = WALLS.iter().find(|wall| (FACADE, wall.0) == (crate_name, own))?;
+            if own == to || seen.contains(&to.as_str()) {
+                return None;
+            }
+            format!("it may import {seen:?} alone")
+        }
+    };
+    Some(format!("{crate_name}/{}: imports {item} (line {line}); {advice}", from.join("/")))
 }
 
 /// The innermost folder that two modules are in.
@@ -109,15 +120,15 @@ fn back_to<'a>(start: &'a str, arrows: &Arrows<'a>) -> Option<Vec<&'a str>> {
 mod tests {
     use super::*;
 
+    fn import(from: &str, to: &str) -> Import {
+        let module =
+            |path: &str| path.split('/').filter(|name| !name.is_empty()).map(Into::into).collect();
+        Import { from: module(from), to: module(to), item: to.replace('/', "::"), line: 1 }
+    }
+
     fn judged(imports: &[(&str, &str)]) -> Vec<String> {
-        let module = |path: &str| path.split('/').map(ToOwned::to_owned).collect::<Module>();
-        let import = |(from, to): &(&str, &str)| Import {
-            from: module(from),
-            to: module(to),
-            item: to.replace('/', "::"),
-            line: 1,
-        };
-        judge("house", &imports.iter().map(import).collect::<Vec<_>>())
+        let imports: Vec<_> = imports.iter().map(|(from, to)| import(from, to)).collect();
+        judge("house", &imports)
     }
 
     #[test]
@@ -128,16 +139,19 @@ mod tests {
 
     #[test]
     fn what_the_root_exports_again_is_imported_from_its_module() {
-        let import = |from: &[&str], to: &[&str]| Import {
-            from: from.iter().map(|name| (*name).to_owned()).collect(),
-            to: to.iter().map(|name| (*name).to_owned()).collect(),
-            item: "Policy".to_owned(),
-            line: 7,
-        };
-        let found = by_the_root("house", &import(&["config"], &[])).unwrap();
-        assert!(found.starts_with("house/config: imports Policy from the root"), "{found}");
-        assert_eq!(by_the_root("house", &import(&["config"], &["rules"])), None);
-        assert_eq!(by_the_root("house", &import(&[], &["rules"])), None);
+        let found = bad_import("house", &import("config", "")).unwrap();
+        assert!(found.ends_with("(line 1); import it from the module that defines it"), "{found}");
+        assert_eq!(bad_import("house", &import("config", "rules")), None);
+        assert_eq!(bad_import("house", &import("", "rules")), None);
+    }
+
+    #[test]
+    fn a_layer_sees_stores_and_no_gate() {
+        let found = bad_import(FACADE, &import("layers/denials", "gate")).unwrap();
+        assert!(found.starts_with("tidegate/layers/denials: imports gate (line 1)"), "{found}");
+        assert!(bad_import(FACADE, &import("store/memory", "layers")).is_some());
+        assert_eq!(bad_import(FACADE, &import("layers/denials", "store")), None);
+        assert_eq!(bad_import(FACADE, &import("gate", "layers")), None);
     }
 
     #[test]
