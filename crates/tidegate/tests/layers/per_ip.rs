@@ -34,18 +34,10 @@ where
 }
 
 #[tokio::test]
-async fn a_caller_is_an_ipv4_address_or_an_ipv6_network() {
+async fn callers_of_one_address_or_network_share_a_limit_and_learn_its_values() {
     let service = RateLimitLayer::per_ip(limiter(1)).unwrap().layer(service_fn(hello));
-    let peers = [
-        ("192.0.2.1", 200),
-        ("::ffff:192.0.2.1", 429),
-        ("192.0.2.2", 200),
-        ("2001:db8::1", 200),
-        ("2001:db8::2:3:4:5", 429),
-        ("2001:db8:0:1::1", 200),
-        ("::192.0.2.1", 200),
-    ];
-    for (peer, status) in peers {
+    let peers = [("192.0.2.1", 200), ("::ffff:192.0.2.1", 429), ("2001:db8::1", 200)];
+    for (peer, status) in peers.into_iter().chain([("2001:db8::2:3:4:5", 429)]) {
         assert_eq!(ask(&service, from(Some(peer))).await.status(), status, "{peer}");
     }
     let answer = ask(&service, from(Some("192.0.2.3"))).await;

@@ -65,15 +65,6 @@ fn a_minute_is_sixty_whole_seconds() {
 }
 
 #[test]
-fn there_is_no_second_before_the_epoch() {
-    let stats = stats();
-    stats.pass_at(1, Timestamp::EPOCH);
-    let now = Timestamp::from_micros(2_700_000);
-    assert_eq!(stats.seconds_at(now).len(), 3);
-    assert_eq!((stats.minute_at(now).pass, stats.second_at(now).pass), (1, 0));
-}
-
-#[test]
 fn the_end_of_time_is_a_time() {
     let stats = stats();
     let end = Timestamp::EPOCH.plus(Duration::MAX);
@@ -157,20 +148,6 @@ fn names_are_bounded_and_each_has_statistics_of_its_own() {
         |(name, stats): &(Arc<str>, Arc<Statistics<_>>)| (name.clone(), stats.second().pass);
     let all: Vec<_> = resources.all().iter().map(passes).collect();
     assert_eq!(all, [("a".into(), 1), ("b".into(), 2)]);
-}
-
-#[test]
-fn borrowed_units_are_occupied_now_and_pass_when_their_half_second_begins() {
-    let stats = stats();
-    stats.pass_at(4, at(0));
-    stats.pass_at(6, at(500));
-    assert_eq!(stats.occupy_at(1, 10, 0, at(600)), None, "an ordinary request is over the limit");
-    assert_eq!(stats.occupy_at(3, 10, 5, at(600)), wait(400));
-    assert_eq!(stats.occupy_at(2, 10, 5, at(600)), wait(900), "6 + 3 + 2 is too much for the next");
-    assert_eq!(stats.occupy_at(1, 10, 5, at(600)), None, "no more than 5 ahead");
-    let passed = [600, 1_000, 1_500, 2_000, 2_500].map(|ms| stats.second_at(at(ms)).pass);
-    assert_eq!(passed, [10, 9, 5, 2, 0]);
-    assert_eq!((stats.minute_at(at(2_500)).occupied, stats.second_at(at(2_500)).occupied), (5, 0));
 }
 
 #[test]
