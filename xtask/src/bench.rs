@@ -50,15 +50,3 @@ pub(crate) fn in_bench(context: &Context, arguments: &[&str]) -> Command {
 fn folder(context: &Context) -> PathBuf {
     context.root().join(FOLDER)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_benchmarks_are_a_workspace_where_they_are_looked_for() {
-        let manifest = folder(&Context::load().unwrap()).join("Cargo.toml");
-        let text = std::fs::read_to_string(manifest).unwrap();
-        assert!(text.contains("[workspace]"));
-    }
-}

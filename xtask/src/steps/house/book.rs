@@ -67,19 +67,6 @@ mod tests {
     const RUST: &str = "```rust,no_run\nfn main() {}\n```\n";
 
     #[test]
-    fn a_page_that_is_listed_and_compiled_passes() {
-        let contents = file(CONTENTS, "- [A](a/b.md)\n- [C](c.md)\n");
-        let pages = [file("docs/a/b.md", RUST), file("docs/c.md", "```sh\nls\n```\n")];
-        let tested = file(TESTED, "b \"docs/a/b.md\"");
-        let [one, other] = pages;
-        let chinese = file(translations::CHINESE, RUST);
-        let listed = file(CHINESE_CONTENTS, "- [C](c.md)\n");
-        let translated = file("docs/zh/c.md", RUST);
-        let files = [contents, one, other, chinese, listed, translated, tested];
-        assert_eq!(judge(&files), [""; 0]);
-    }
-
-    #[test]
     fn a_page_outside_the_contents_and_code_that_nobody_compiles_are_found() {
         let found = judge(&[
             file("docs/a.md", RUST),

@@ -239,14 +239,6 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_explained_passes() {
-        let source = "fn f() { tracing::warn!(%error, verb = \"settle\", \"cannot \\\n  read {file}: try\") }";
-        assert!(found("| warn: cannot read | try |\n", source).is_empty());
-        let dynamic = "fn f() { tracing::error!(\"{mistake}\") }";
-        assert!(found("| error: *a mistake* | |\n", dynamic).is_empty());
-    }
-
-    #[test]
     fn an_event_without_a_row_is_found() {
         let source = "fn f() {\n tracing::warn!(\"gone away\"); tracing::debug!(\"seen\") }";
         let found = found("| info: gone away | at another level |\n", source);

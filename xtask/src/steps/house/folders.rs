@@ -132,12 +132,6 @@ mod tests {
     }
 
     #[test]
-    fn one_direction_passes_and_so_do_a_module_and_its_own_children() {
-        assert!(judged(&[("a", "b"), ("b", "c"), ("a", "c")]).is_empty());
-        assert!(judged(&[("a", "a/b"), ("a/b", "a")]).is_empty());
-    }
-
-    #[test]
     fn what_the_root_exports_again_is_imported_from_its_module() {
         let found = bad_import("house", &import("config", "")).unwrap();
         assert!(found.ends_with("(line 1); import it from the module that defines it"), "{found}");

@@ -71,14 +71,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_the_results_pass() {
-        assert_eq!(
-            judged("| 202 ns, 390 ns, 30 and 101 bytes | 1,388,169, 1.19 times |\n"),
-            [""; 0]
-        );
-    }
-
-    #[test]
     fn a_number_that_another_run_gave_is_found() {
         let found = judged("| 202 ns, 3,390 ns, 30 and 101 bytes | 1,388,169, 1.19 times |\n390\n");
         let expected = "README.md: expected 390, of `| 1,000,000 keys, text / `governor/String` |` in \
