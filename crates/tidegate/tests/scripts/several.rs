@@ -236,28 +236,3 @@ fn values_of_plans_and_requests_are_reported_as_in_memory() {
     }
     assert!(client.changed.get() > 100, "rules were found changed");
 }
-
-#[test]
-fn none_is_charged_when_one_refuses_and_a_changed_one_is_amended_in_the_same_step() {
-    let client = Client::start();
-    let rule =
-        |algorithm, limit| Rule::new(Spec::new(algorithm, limit, Duration::from_secs(60))).unwrap();
-    let (wide, narrow) = (rule(AlgorithmKind::SlidingLog, 10), rule(AlgorithmKind::TokenBucket, 2));
-    let ask = |wide: &Rule, cost| {
-        let both =
-            [ScriptLimiter::new(b"wide", wide, cost), ScriptLimiter::new(b"narrow", &narrow, cost)];
-        client.step(&both.map(Option::unwrap), ScriptStep::Ask, None)
-    };
-    assert!(ask(&wide, 2).allowed);
-    let refused = ask(&wide, 1);
-    assert!(!refused.allowed);
-    assert_eq!(refused.decisions[0].remaining, 8, "the limiter that would admit is not charged");
-
-    let wider = rule(AlgorithmKind::SlidingWindow, 20);
-    let amended = ask(&wider, 1);
-    assert!(!amended.allowed);
-    assert_eq!(client.changed.get(), 1);
-    assert_eq!(amended.decisions[0].remaining, 18, "usage carries over");
-    ask(&wider, 1);
-    assert_eq!(client.changed.get(), 1, "amended once and for all");
-}
