@@ -74,12 +74,19 @@ fn a_corrupt_place_is_named_after_the_lines_before_it() {
     wrong_sum[in_the_checksum] ^= 1;
     let no_block = [begun(&text), vec![0xff; 30]].concat();
     let no_member = [gzip(&text), b"nonsense after it".to_vec()].concat();
+    let strange = [gzip(&text), b"\x1f\x8b\x07\0\0\0\0\0\0\0".to_vec()].concat();
     // The decoder may keep 36 KiB of text before corrupt bytes for itself, and a line begins in them.
     let lost = (36 << 10) / LOG.len() as u64 + 1;
-    for (bytes, least) in [(wrong_sum, LINES), (no_member, LINES), (no_block, LINES - lost)] {
+    let (text, header) = ("expected compressed text with its checksum", "expected the header");
+    for (bytes, least, expected) in [
+        (wrong_sum, LINES, text),
+        (no_member, LINES, header),
+        (strange, LINES, header),
+        (no_block, LINES - lost, text),
+    ] {
         let (events, bad) = cut(bytes);
         assert!((least..=LINES).contains(&events) && bad.line_number == events + 1, "{bad}");
-        assert!(bad.reason.contains("gzip data is corrupt here: "), "{bad}");
+        assert!(bad.reason.contains(&format!("gzip data is corrupt here: {expected}")), "{bad}");
     }
 }
 
