@@ -71,13 +71,15 @@ async fn a_limit_that_can_not_be_is_invalid_and_one_that_no_rule_looks_at_is_not
         vec![bringing(0, HOUR, ADA)],
     ];
     let answers = ask(calls).await;
-    for (answer, said) in
-        answers[..2].iter().zip(["descriptor 1: `limit` has unit 0", "`per-user`"])
+    for (answer, said) in answers[..2]
+        .iter()
+        .zip(["descriptor 1: `limit` has unit 0", "descriptor 0: its `limit` cannot be"])
     {
         let status = answer.as_ref().unwrap_err();
         assert_eq!(status.code(), Failure::InvalidArgument);
-        assert!(status.message().contains(said), "{status:?}");
+        assert!(status.message().starts_with(said), "{status:?}");
     }
+    assert!(answers[1].as_ref().unwrap_err().message().contains("`per-user`"));
     let statuses: Vec<_> =
         answers[2..].iter().map(|answer| answered(&answer.as_ref().unwrap().statuses[0])).collect();
     assert_eq!(statuses, [(Code::Ok, "per-path", 2), (Code::OverLimit, "per-user", 0)]);
