@@ -71,7 +71,7 @@ async fn a_page_undoes_no_limit_at_the_public_listener_either() {
 
 #[tokio::test]
 async fn who_shows_a_token_is_no_page() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "sesame");
     let server = Server::with_arguments(&["--token-file", &tokens]);
     let token = "authorization: Bearer sesame\r\n";

@@ -22,12 +22,17 @@ const NAMES: &str = "subjectAltName=IP:127.0.0.1,DNS:localhost";
 impl Certificates {
     /// `ca.pem`, `server.pem` and `client.pem`, each with its `.key`.
     pub(crate) fn new() -> Self {
-        let this = Self(TempDir::new().unwrap());
+        let this = Self::folder();
         this.key("ca");
         this.openssl("req -x509 -new -key ca.key -days 2 -subj /CN=ca -out ca.pem");
         this.leaf("server");
         this.leaf("client");
         this
+    }
+
+    /// A folder for other files, in which no certificate is made.
+    pub(crate) fn folder() -> Self {
+        Self(TempDir::new().unwrap())
     }
 
     /// A new key and certificate in the place of the server's.
@@ -37,7 +42,7 @@ impl Certificates {
 
     /// The certificates of clients of `others`, which trust the authority of `these`.
     pub(crate) fn with_authority_of(these: &Self, others: &Self) -> Self {
-        let mixed = Self(TempDir::new().unwrap());
+        let mixed = Self::folder();
         fs::copy(these.file("ca.pem"), mixed.file("ca.pem")).unwrap();
         for name in ["client.pem", "client.key"] {
             fs::copy(others.file(name), mixed.file(name)).unwrap();

@@ -307,7 +307,7 @@ async fn refusals_problems_and_events_are_as_described() {
 
 #[tokio::test]
 async fn a_stranger_reads_no_description_and_a_client_reads_of_its_verbs() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "for-all\nfor-pay verbs=reserve,settle");
     let operators = files.with("operators", "for-ops");
     let more = ["--token-file", &tokens, "--admin-read-token-file", &operators];

@@ -122,7 +122,7 @@ async fn a_recording_has_no_hidden_key_and_no_id() {
 
 #[tokio::test]
 async fn a_reader_may_read_it_and_who_has_no_token_may_not() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.operators();
     let server = Server::with_rules_and(RULES, &tokens);
     ask(&server).await;

@@ -258,7 +258,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
 /// Operators list, settle and drop reservations, over the admin listener and from a shell; a reader sees no ids.
 #[tokio::test]
 async fn operators_list_settle_and_drop_reservations() {
-    let files = crate::certificates::Certificates::new();
+    let files = crate::certificates::Certificates::folder();
     let more = [&["--public-verbs", VERBS][..], &files.operators()].concat();
     let mut server = Server::with_rules_and(RULES, &more);
     let (client, admin) = (server.client(), server.operator());

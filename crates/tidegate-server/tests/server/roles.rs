@@ -20,7 +20,7 @@ const ADA: &str = r#"{"descriptor": {"user": "ada-s3cret"}}"#;
 
 #[tokio::test]
 async fn a_reader_looks_at_everything_and_changes_nothing() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let server = Server::with_rules_and(RULES, &files.operators());
     let (public, admin) = (server.client(), server.operator());
     let reader = [("authorization", "Bearer for-read")];
@@ -48,7 +48,7 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
 
 #[tokio::test]
 async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let more = [&files.operators()[..], &["--record", "1m"]].concat();
     let server = Server::with_rules_and(RULES, &more);
     let (public, admin) = (server.client(), server.operator());
@@ -90,7 +90,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
 /// Each line has the operator, the change, the state before and after, and no entry of a request.
 #[tokio::test]
 async fn each_change_of_an_operator_is_a_line_of_the_log() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "first\nsecond");
     let mut server = Server::with_rules_and(
         RULES,
@@ -147,7 +147,7 @@ async fn each_change_of_an_operator_is_a_line_of_the_log() {
 
 #[tokio::test]
 async fn a_refund_and_a_reset_of_a_client_are_lines_that_name_its_token() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "first\nsecond verbs=refund,reset\n");
     let mut server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
     let client = server.client();
@@ -217,7 +217,7 @@ fn only_a_certificate_that_is_named_so_changes_anything() {
 
 #[test]
 fn beyond_loopback_operators_are_asked_for_a_token() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let token = files.with("token", &"a".repeat(32));
     for flag in ["--token-file", "--admin-token-file", "--admin-read-token-file"] {
         let more = ["--admin", "0.0.0.0:0", flag, &*token];
@@ -227,7 +227,7 @@ fn beyond_loopback_operators_are_asked_for_a_token() {
 
 #[test]
 fn tokens_that_a_network_sees_are_a_warning() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let token = files.with("token", &"a".repeat(32));
     let mut command = Command::new(BINARY);
     command.args(["serve", "--http", "0.0.0.0:0", "--grpc", "off", "--resp", "off"]);
@@ -242,7 +242,7 @@ fn tokens_that_a_network_sees_are_a_warning() {
 
 #[test]
 fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let (one, two) = ("1".repeat(32), "2".repeat(32));
     let change = files.with("change", &format!("{one}\n{two}"));
     let read = files.with("read", &two);
@@ -264,7 +264,7 @@ fn a_token_of_two_roles_is_refused_at_the_start_and_when_files_are_read_again() 
 
 #[test]
 fn a_file_of_tokens_or_limiters_that_others_may_write_is_refused_and_one_they_read_is_reported() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let token = files.with("token", &"a".repeat(32));
     let snapshot = files.with("snapshot", "");
     files.allow("token", 0o602);
@@ -305,7 +305,7 @@ fn stream(server: &Server, token: &str) -> Option<TcpStream> {
 
 #[tokio::test]
 async fn readers_of_streams_take_neither_the_last_stream_nor_the_last_connection() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.operators();
     let server = Server::with_rules_and(RULES, &tokens);
     let mut open: Vec<_> = (0..32).map_while(|_| stream(&server, "for-read")).collect();

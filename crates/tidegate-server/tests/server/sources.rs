@@ -148,7 +148,7 @@ fn every_command_knows_the_variable_of_the_configuration() {
 /// A token that is exported for commands is not a token that a server accepts.
 #[tokio::test]
 async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let (change, read) = ("c".repeat(32), "r".repeat(32));
     let (change, read) = (files.with("change", &change), files.with("read", &read));
     let file = config(&format!(

@@ -38,7 +38,7 @@ async fn only_who_knows_a_token_is_answered_and_everybody_sees_that_it_lives() {
 
 #[tokio::test]
 async fn operators_may_have_a_token_of_their_own() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let (theirs, ours) = (files.with("theirs", "for-all"), files.with("ours", "for-operators"));
     let server = Server::with_arguments(&["--token-file", &theirs, "--admin-token-file", &ours]);
     let (public, admin) = (server.client(), server.operator());

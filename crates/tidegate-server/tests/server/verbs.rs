@@ -131,7 +131,7 @@ async fn a_reset_fills_a_bucket_that_begins_empty_over_http_and_resp() {
 
 #[tokio::test]
 async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "plain\ntrusted verbs=reserve,settle,grpc-refund\n");
     let server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
     let client = server.client();
@@ -163,7 +163,7 @@ async fn a_token_grants_the_verbs_of_its_line_over_every_protocol() {
 /// SIGHUP reads the tokens for requests from then on, also on a connection that is open.
 #[test]
 fn a_verb_or_a_token_that_is_taken_away_is_gone_on_an_open_connection() {
-    let files = Certificates::new();
+    let files = Certificates::folder();
     let tokens = files.with("tokens", "other\ntrusted verbs=refund\n");
     let mut server = Server::with_rules_and(RULES, &["--token-file", &tokens]);
     let mut redis = server.redis();
