@@ -78,7 +78,6 @@ struct OfStep {
 
 impl RedisStore {
     #[doc(hidden)]
-    #[must_use]
     pub fn new(generation: Arc<Generation>, client: Client, host: Host) -> Self {
         let store = Self {
             generation: Arc::clone(&generation),

@@ -217,11 +217,9 @@ pub use tidegate_rules::settings::{Secret, SettingsError, StoreSettings, StoreUr
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_rules::shared::{SharedGateError, StoreError};
-#[doc(inline)]
-pub use tidegate_store::counters::Durations;
 /// The server's counters, by the same code.
 #[doc(hidden)]
 pub use tidegate_store::counters::{Histogram, Striped};
 #[doc(inline)]
-pub use tidegate_store::step::FirstReservation;
+pub use tidegate_store::{counters::Durations, step::FirstReservation};
 pub use wait::{Concurrency, KeyedConcurrency, Permit};

@@ -1,15 +1,15 @@
 //! A generation: a policy that was put in force, and the identities of its rules.
 
-use std::fmt;
 use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::sync::Arc;
 
 use tidegate_core::Timestamp;
 
 use crate::rules::{Policy, PolicyRule};
-use crate::step::{Ask, Lineage};
+use crate::step::Lineage;
 
 /// A policy that was put in force. It never changes, so a request sees one policy from beginning to end.
+#[derive(Debug)]
 pub struct Generation {
     #[doc(hidden)]
     pub policy: Arc<Policy>,
@@ -18,18 +18,12 @@ pub struct Generation {
 }
 
 /// A rule in force.
+#[derive(Debug)]
 pub struct RuleInForce {
     /// Its identity through all generations.
     pub lineage: Lineage,
     /// When its values took effect; a later change of a rule always has a later time.
     pub since: Timestamp,
-}
-
-/// Prints only the policy, because answers keep generations.
-impl fmt::Debug for Generation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Generation").field("policy", &self.policy).finish_non_exhaustive()
-    }
 }
 
 // A generation is only read.
@@ -64,7 +58,7 @@ impl Generation {
 
     /// The name of the rule with this identity; `None` if it is not in force.
     pub fn name_of(&self, lineage: Lineage) -> Option<&str> {
-        self.policy.rules().get(self.number(lineage)?).map(PolicyRule::name)
+        self.policy.rules().get(self.number_of(lineage)?).map(PolicyRule::name)
     }
 
     /// The identity of the rule of that name in a domain, or [`Lineage::NONE`] if no such rule is in force.
@@ -74,12 +68,8 @@ impl Generation {
         number.map_or(Lineage::NONE, |number| self.lineage(number))
     }
 
-    /// The number of the rule of a limiter from another generation; `None` if that rule is not in force.
-    pub fn number_of<K>(&self, ask: &Ask<K>) -> Option<usize> {
-        self.number(ask.lineage)
-    }
-
-    fn number(&self, lineage: Lineage) -> Option<usize> {
+    /// The number of the rule with this identity; `None` if it is not in force.
+    pub fn number_of(&self, lineage: Lineage) -> Option<usize> {
         self.rules.iter().position(|rule| rule.lineage == lineage)
     }
 }

@@ -51,13 +51,6 @@ impl Host {
         Self::on(Handle::current(), timeout)
     }
 
-    /// A process whose tasks run on this runtime.
-    #[doc(hidden)]
-    pub fn on(runtime: Handle, timeout: Duration) -> Self {
-        let time = Time::System(SystemClock::new(), BootClock::new());
-        Self { runtime, timeout, time, stands_still: None }
-    }
-
     /// Reads the time from this clock, in tests for example.
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
@@ -67,16 +60,27 @@ impl Host {
         Self { time: Time::Of(clock, same), ..self }
     }
 
-    /// Reads the time of day and the time since the machine was started from these clocks.
-    #[doc(hidden)]
+    /// Returns how long a step may take, and so may any other question to the store.
     #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        self.timeout
+    }
+}
+
+#[doc(hidden)]
+impl Host {
+    /// A process whose tasks run on this runtime.
+    pub fn on(runtime: Handle, timeout: Duration) -> Self {
+        let time = Time::System(SystemClock::new(), BootClock::new());
+        Self { runtime, timeout, time, stands_still: None }
+    }
+
+    /// Reads the time of day and the time since the machine was started from these clocks.
     pub fn with_clocks(self, wall: impl Clock + 'static, boot: impl Clock + 'static) -> Self {
         Self { time: Time::Of(Arc::new(wall), Arc::new(boot)), ..self }
     }
 
     /// Lets its tasks stand still, as on a simulated machine that sleeps.
-    #[doc(hidden)]
-    #[must_use]
     pub fn standing_still(
         self,
         until: impl Fn() -> Option<Instant> + Send + Sync + 'static,
@@ -84,20 +88,12 @@ impl Host {
         Self { stands_still: Some(Arc::new(until)), ..self }
     }
 
-    /// Returns how long a step may take, and so may any other question to the store.
-    #[must_use]
-    pub const fn timeout(&self) -> Duration {
-        self.timeout
-    }
-
     /// Returns when a step that begins now must have ended.
-    #[doc(hidden)]
     pub fn deadline(&self) -> Instant {
         Instant::now() + self.timeout
     }
 
     /// Returns the time of a clock that is never set, and that runs on while the machine sleeps; since any origin.
-    #[doc(hidden)]
     pub fn uptime(&self) -> Micros {
         match &self.time {
             Time::System(_, boot) => boot.now(),
@@ -106,7 +102,6 @@ impl Host {
     }
 
     /// Starts work that goes on when its caller has gone: units that are given back, leases that are taken.
-    #[doc(hidden)]
     pub fn spawn<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,

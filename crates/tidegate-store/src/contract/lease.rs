@@ -23,7 +23,6 @@ pub struct Wanted {
 impl Wanted {
     /// The whole lease as units to give back, because it came too late, or because no reply says whether there is one.
     #[doc(hidden)]
-    #[must_use]
     pub const fn unspent<K>(&self, key: K) -> Unspent<K> {
         let Self { ticket, units, earlier, .. } = *self;
         Unspent { key, ticket, units, kept: 0, earlier }

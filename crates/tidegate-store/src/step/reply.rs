@@ -25,7 +25,6 @@ pub struct TakenUnits {
 #[doc(hidden)]
 impl TakenUnits {
     /// Units with a permit's token, that were taken then.
-    #[must_use]
     pub const fn new(token: Option<Token>, since: Option<Timestamp>) -> Self {
         Self { token, since }
     }

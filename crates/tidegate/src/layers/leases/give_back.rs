@@ -142,7 +142,7 @@ impl<S: Store> Leases<S> {
         let mut tasks = Vec::with_capacity(all.len());
         for mut rest in all {
             // The leases may be of a policy in which the rule has another number.
-            rest.key.rule = self.generation.number_of(&rest.key).unwrap_or(rest.key.rule);
+            rest.key.rule = self.generation.number_of(rest.key.lineage).unwrap_or(rest.key.rule);
             let layer = self.clone();
             tasks.push(self.inner.host().spawn(async move { layer.end_lease(&rest).await }));
         }
