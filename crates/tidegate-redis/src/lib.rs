@@ -2,7 +2,7 @@
 //! step. Depend on `tidegate`, which exports what a program needs of it. The API of this crate carries no promise: it may
 //! change in any version.
 //!
-//! No gate is known, no layer, and no other store.
+//! It knows no gate, no layer and no other store.
 
 mod audit;
 mod client;

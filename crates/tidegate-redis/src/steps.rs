@@ -32,8 +32,8 @@ use late::took;
 use limiters::{KeyCount, Loaded, know_loaded_exactly, know_revision, part, script_limiters};
 use record::run_on_record;
 
-/// The store inside Redis or Valkey, under one policy: the store of a `SharedGate` unless it is made
-/// over another.
+/// The store inside Redis or Valkey, under one policy: the store of a `tidegate::SharedGate`, unless it is made over
+/// another store.
 #[derive(Clone)]
 pub struct RedisStore {
     generation: Arc<Generation>,
@@ -278,7 +278,7 @@ impl RedisStore {
         self.client.first_found().await?;
         // By the shard of the key of that name. If this fails, the first request asks.
         let key = self.client.settings().key_prefix.as_bytes();
-        let _ = know_loaded_exactly(self, key, self.client.deadline()).await;
+        let _ = know_loaded_exactly(self, key).await;
         Ok(())
     }
 

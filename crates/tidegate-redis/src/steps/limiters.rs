@@ -172,32 +172,29 @@ pub(super) async fn know_revision(
     Ok(())
 }
 
-/// Dates the first policy by the clock of the shard of `key`, as exactly as a few questions can. A policy that another
-/// node loads after this has ended is newer.
+/// Dates the first policy by the clock of the shard of `key`: by the earliest of three readings. A policy that another node
+/// loads after this has ended is newer. A request that comes first dates the policy by one reading.
 ///
 /// # Errors
-/// The store did not reply.
-pub(super) async fn know_loaded_exactly(
-    store: &RedisStore,
-    key: &[u8],
-    deadline: Instant,
-) -> Result<(), StoreError> {
+/// The store did not reply to the first question.
+pub(super) async fn know_loaded_exactly(store: &RedisStore, key: &[u8]) -> Result<(), StoreError> {
     if store.loaded.there.get().is_some() {
         return Ok(());
     }
-    let mut loaded = ask_when_loaded(store, key, deadline).await?;
+    let mut loaded = ask_when_loaded(store, key, store.client.deadline()).await?;
     for _ in 0..2 {
         // A slow reply dates the policy too late, as if it were newer than a policy that was loaded after it.
-        if let Ok(again) = ask_when_loaded(store, key, deadline).await {
-            loaded = loaded.min(again);
+        match ask_when_loaded(store, key, store.client.deadline()).await {
+            Ok(again) => loaded = loaded.min(again),
+            Err(_) => break,
         }
     }
     store.loaded.there.get_or_init(|| loaded);
     Ok(())
 }
 
-/// Returns when the first policy was loaded, by the clock of the shard of `key`. The time may be as much too late as the
-/// reply takes, but is never too early.
+/// Returns when the first policy was loaded, by the clock of the shard of `key`. The time is too late by
+/// at most the time of the reply, and never too early.
 async fn ask_when_loaded(
     store: &RedisStore,
     key: &[u8],
