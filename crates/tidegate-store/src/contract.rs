@@ -2,15 +2,14 @@
 //!
 //! A gate turns a request into asks, one for each limiter, and hands them to [`Store::step`] of the outermost
 //! layer. Each layer answers the asks that it can and hands the rest inward; the innermost store, Redis or a store
-//! of your own, decides them in one atomic step.
-//! The reply of an undecided step travels back as [`GaveUp`], and carries [`Late`] units: units that the step took,
-//! or takes later, after its caller had given up.
+//! of your own, decides them in one atomic step. The reply of an undecided step travels back as [`GaveUp`], and carries
+//! [`Late`] units: units that the step took, or takes later, after its caller had given up.
 //!
 //! Two verbs look alike: [`Store::fit`] waits until the store is fit to be asked (and [`Store::lost`] until it is not),
 //! and [`Store::fits`] checks that the values of a policy fit into it. The files of this folder have the arguments and
-//! the reply of a step (`step`), a policy in force (`generation`), the knowledge of a node about lost data (`known`), the questions about leases
-//! (`lease`), its errors, counts and events, with the findings about its setup, the records of reservations, and the
-//! process around a store (`host`).
+//! the reply of a step (`step`), a policy in force (`generation`), the knowledge of a node about lost data (`known`),
+//! the questions about leases (`lease`), its errors, counts and events, with the findings about its setup, the records
+//! of reservations, and the process around a store (`host`).
 
 mod counts;
 mod error;

@@ -2,7 +2,7 @@
 //! `tidegate`, which exports what a program needs of it. The API of this crate carries no promise: it may change in any
 //! version.
 //!
-//! A store decides about limiters; no layer over it and no gate is known.
+//! A store decides about limiters. It knows no layer over it, and no gate.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "shared")]

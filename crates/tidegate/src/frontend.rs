@@ -80,7 +80,8 @@ fn replies<K, D>(
     decided: impl Fn(&mut D) -> Option<&mut Decided>,
 ) -> InlineList<Reply> {
     let is_report = asks.iter().any(Ask::is_report);
-    let mut replies = Vec::with_capacity(asks.len());
+    // A single limiter without a reply needs no allocation.
+    let mut replies = Vec::with_capacity(if asks.len() > 1 { asks.len() } else { 0 });
     let all = asks.iter().zip(decisions);
     replies.extend(all.filter_map(|(ask, one)| reply(ask, is_report, decided(one)?)));
     InlineList::from_vec(replies)

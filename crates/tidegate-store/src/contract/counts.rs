@@ -5,9 +5,8 @@
 
 use crate::counters::Durations;
 
-/// Counts of requests to a shared store by their fate, since the gate was made
-/// (`SharedGate::counts`). [`nodes`](StoreCounts::nodes) and
-/// [`under_way`](StoreCounts::under_way) are as they are now.
+/// Counts of requests to a shared store by their fate, since the gate was made (`tidegate::SharedGate::counts`).
+/// [`nodes`](StoreCounts::nodes) and [`under_way`](StoreCounts::under_way) are as they are now.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct StoreCounts {

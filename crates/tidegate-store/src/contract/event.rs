@@ -62,7 +62,8 @@ pub enum StoreEvent<'a> {
         error: &'a StoreError,
     },
     /// The number of nodes that share the store and are listed there
-    /// ([`StoreSettings::nodes`](tidegate_rules::settings::StoreSettings)): this node's share of each limit changes accordingly.
+    /// ([`StoreSettings::nodes`](tidegate_rules::settings::StoreSettings)): this node's share of each limit changes
+    /// accordingly.
     Nodes(u64),
     /// There are more nodes than units in a limit of these rules, so some of the nodes have no
     /// share of it, and deny every request that they decide without the store. Reported once for

@@ -47,6 +47,7 @@ impl Generation {
 #[doc(hidden)]
 impl Generation {
     /// The identity of a rule through all generations.
+    #[inline]
     pub fn lineage(&self, rule: usize) -> Lineage {
         self.rules.get(rule).map_or(Lineage::NONE, |rule| rule.lineage)
     }

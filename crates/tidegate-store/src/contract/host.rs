@@ -26,11 +26,11 @@ pub struct Host {
     runtime: Handle,
     timeout: Duration,
     time: Time,
-    /// Until when its tasks stand still, if they do.
+    /// Says until when its tasks stand still. Only a simulator sets it.
     stands_still: Option<StandsStill>,
 }
 
-/// Returns until when tasks stand still, if they do.
+/// Returns until when tasks stand still; `None` if they run.
 type StandsStill = Arc<dyn Fn() -> Option<Instant> + Send + Sync>;
 
 #[derive(Clone)]

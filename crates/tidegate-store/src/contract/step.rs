@@ -79,8 +79,8 @@ impl<'a> StepArgs<'a> {
         }
     }
 
-    /// When the step must have ended. After that the store returns [`StoreError::Timeout`](tidegate_rules::shared::StoreError), and gives
-    /// back the units of a late reply.
+    /// When the step must have ended. After that the store returns
+    /// [`StoreError::Timeout`](tidegate_rules::shared::StoreError), and gives back the units of a late reply.
     #[must_use]
     pub fn deadline(&self) -> std::time::Instant {
         self.deadline.into_std()

@@ -104,6 +104,7 @@ pub struct AskValues {
 
 impl AskValues {
     /// The values of the variant, which no plan and no request replaces.
+    #[inline]
     pub const fn of_variant(variant: usize) -> Self {
         Self { variant, source: ValuesSource::Rule, own: None }
     }
@@ -287,6 +288,7 @@ impl DescriptorSet {
     const LAST: usize = u64::BITS as usize - 1;
 
     /// The set with one descriptor.
+    #[inline]
     pub const fn one(number: usize) -> Self {
         Self(1 << if number < Self::LAST { number } else { Self::LAST })
     }
@@ -302,11 +304,13 @@ impl DescriptorSet {
     }
 
     /// Adds a descriptor.
+    #[inline]
     pub const fn add(&mut self, number: usize) {
         self.0 |= Self::one(number).0;
     }
 
     /// Returns whether a descriptor is in the set.
+    #[inline]
     pub const fn has(self, number: usize) -> bool {
         self.0 & Self::one(number).0 != 0
     }

@@ -49,6 +49,7 @@ pub enum Step {
 
 impl Step {
     /// Returns whether this step creates a limiter that does not exist yet.
+    #[inline]
     pub const fn begins(self, cost: u64) -> bool {
         match self {
             Self::Decide | Self::Ask | Self::Reserve | Self::AskReported => true,
@@ -59,6 +60,7 @@ impl Step {
     }
 
     /// Returns whether it may leave units in use, for which there must be room.
+    #[inline]
     pub const fn takes(self, cost: u64) -> bool {
         match self {
             // It takes only if the work cost more than was reserved.
@@ -69,17 +71,20 @@ impl Step {
     }
 
     /// Returns whether it needs memory for one unit more. A step that only looks is treated like a step that takes.
+    #[inline]
     pub const fn grows(self, cost: u64) -> bool {
         matches!(self, Self::Peek | Self::AskReported) && cost > 0 || self.takes(cost)
     }
 
     /// Returns whether the step puts another rule in force: true for steps that take or give back and for
     /// [`Step::AskReported`], never for [`Step::Peek`].
+    #[inline]
     pub const fn changes_rule(self, cost: u64) -> bool {
         self.gives_back() || self.takes(cost) || matches!(self, Self::AskReported)
     }
 
     /// Returns whether it takes its units only if all limiters of its request admit theirs.
+    #[inline]
     pub const fn takes_if_all_admit(self) -> bool {
         matches!(self, Self::Decide | Self::Ask | Self::Reserve)
     }
@@ -129,6 +134,7 @@ impl Step {
 
     /// Returns whether it may leave a state that is too large for a packed state: a debt, an open reservation, or a
     /// reset.
+    #[inline]
     pub const fn may_not_fit(self, cost: u64) -> bool {
         match self {
             Self::Settle { .. } | Self::Report | Self::Reserve => self.takes(cost),
@@ -138,6 +144,7 @@ impl Step {
     }
 
     /// The step that runs under a rule without a limit, on a limiter that had one before: it takes nothing more.
+    #[inline]
     pub fn without_limit(self, cost: u64) -> Option<Self> {
         match self {
             Self::Settle { actual, token, since } => {
@@ -150,6 +157,7 @@ impl Step {
 
     /// The step, and its cost, that runs on the overflow limiter for a key without a limiter of its own. It gives
     /// nothing back, because it is not known whether the units were taken there.
+    #[inline]
     pub const fn beyond(self, cost: u64) -> (Self, u64) {
         match self {
             Self::Refund | Self::Reset { .. } => (Self::Peek, 0),
@@ -159,6 +167,7 @@ impl Step {
     }
 
     /// The units that the decision of this step is about: none if it settles or gives back.
+    #[inline]
     pub const fn asked(self, cost: u64) -> u64 {
         match self {
             Self::Refund | Self::Settle { .. } => 0,
@@ -167,16 +176,19 @@ impl Step {
     }
 
     /// Returns whether it never refuses: it gives back or takes whatever the limiter holds.
+    #[inline]
     pub const fn is_unconditional(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Report | Self::Reset { .. })
     }
 
     /// Returns whether it may free units, or asks for none.
+    #[inline]
     pub const fn gives_back(self) -> bool {
         matches!(self, Self::Refund | Self::Settle { .. } | Self::Renew { .. } | Self::Reset { .. })
     }
 
     /// Returns whether it returns the values of the decisions.
+    #[inline]
     pub const fn wants_values(self) -> bool {
         !matches!(self, Self::Decide)
     }
@@ -209,7 +221,7 @@ impl Step {
     fn run_held<R: Algorithm>(self, mut held: Held<'_, R>, cost: u64, now: Timestamp) -> One {
         let mut settled = Settled::Whole;
         let verdict = match self {
-            // In one place, so that the compiler inlines it.
+            // `ask` is called in one place, so that the compiler inlines it.
             Self::Decide | Self::Ask | Self::Reserve => {
                 let verdict = held.ask(now);
                 if matches!(self, Self::Reserve) {

@@ -24,12 +24,14 @@ pub struct TakenUnits {
 
 #[doc(hidden)]
 impl TakenUnits {
-    /// Units with a permit's token, that were taken then.
+    /// Units that were taken at `since`, with the token of a permit.
+    #[inline]
     pub const fn new(token: Option<Token>, since: Option<Timestamp>) -> Self {
         Self { token, since }
     }
 
     /// The units as the limiter knows them; `None` if it is not known when they were taken.
+    #[inline]
     pub fn as_known(self, is_reserved: bool) -> Option<Since> {
         let since = Since::at(self.since?);
         Some(if is_reserved { since.of_reservation() } else { since })
@@ -50,6 +52,7 @@ pub struct Values {
 impl Values {
     /// The values of a rule; `None` if it is unlimited.
     #[must_use]
+    #[inline]
     pub fn of(rule: &Rule) -> Option<Self> {
         let input = rule.script_input(0)?;
         let kind = input.script.kind;
@@ -99,6 +102,7 @@ pub struct Decided {
 
 impl Decided {
     /// The decision of a limiter under the values of its policy.
+    #[inline]
     pub const fn of(decision: Decision, overflow: bool, elsewhere: bool) -> Self {
         Self {
             decision,
@@ -132,6 +136,7 @@ impl One {
     }
 
     /// The reply under a rule that admits everything.
+    #[inline]
     pub const fn unlimited(at: Timestamp) -> Self {
         Self::of(Verdict::Allow, Decision::UNLIMITED, at)
     }
@@ -186,6 +191,7 @@ pub struct Done<D = Decided> {
 
 impl<D> Done<D> {
     /// Returns the decision of one of the limiters of the step; `None` if it is not among them.
+    #[inline]
     pub fn of<K: PartialEq>(&self, asks: &[Ask<K>], one: &Ask<K>) -> Option<&D> {
         self.decisions.get(asks.iter().position(|ask| ask.is_of(one))?)
     }

@@ -56,13 +56,13 @@ fn bad_import(crate_name: &str, import: &Import) -> Option<String> {
     let Import { from, to, item, line } = import;
     let own = from.first()?;
     let advice = match to.first() {
-        None => "import it from the module that defines it".to_owned(),
+        None => "from the root of the crate; import it from the module that defines it".to_owned(),
         Some(to) => {
             let (_, seen) = WALLS.iter().find(|wall| (FACADE, wall.0) == (crate_name, own))?;
             if own == to || seen.contains(&to.as_str()) {
                 return None;
             }
-            format!("it may import {seen:?} alone")
+            format!("{own} may import only {}", seen.join(", "))
         }
     };
     Some(format!("{crate_name}/{}: imports {item} (line {line}); {advice}", from.join("/")))

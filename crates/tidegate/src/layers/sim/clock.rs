@@ -66,7 +66,7 @@ impl MachineSleep {
         *locked(&self.0) = Some(Instant::now() + time);
     }
 
-    /// Returns until when the tasks of the machine stand still, which go on so long after a sleep.
+    /// Returns until when the tasks of the machine stand still: `late` after the end of a sleep.
     fn until(&self, late: Duration) -> Option<Instant> {
         locked(&self.0).map(|until| until + late)
     }

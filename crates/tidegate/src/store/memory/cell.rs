@@ -263,7 +263,8 @@ impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
         if WORDS > 1 { self.algorithm.overtaken(state, early) } else { early }
     }
 
-    /// [`Cell::step`] where the words hold no state. It stays out of line, as [`Limited::admits_unpacked`] does.
+    /// [`Cell::step`] where the words hold no state. It stays out of line, as [`Limited::admits_unpacked`] does. It asks
+    /// the words again only if another step packed the state in between.
     #[inline(never)]
     fn step_unpacked(&self, cost: u64, step: Step, reading: Reading<'_>) -> Option<One> {
         let Some(mut unpacked) = self.lock_if_unpacked() else {
@@ -274,6 +275,7 @@ impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
         // A bucket that begins with fewer tokens exists after a reset, and is full.
         let begins = step.begins(cost) || matches!(step, Step::Reset { .. });
         let stays_unborn = unpacked.state.is_none() && !begins;
+        // In place: unlike words, the state advances also if the step changes nothing else.
         let one = step.run(&self.algorithm, &mut unpacked.state, cost, now);
         if stays_unborn {
             unpacked.state = None;

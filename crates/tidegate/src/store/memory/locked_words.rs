@@ -81,7 +81,7 @@ impl<'a> LockedWords<'a> {
             // The unlocking publishes them.
             self.kept.iter().zip(self.next).for_each(|(to, word)| to.store(word, Relaxed));
         }
-        // Not compared with an array of zeros, which is a call.
+        // To compare with an array of zeros would be a call.
         let is_idle = self.changed && self.next.iter().all(|word| *word == 0);
         is_idle.then_some((self.table, self.fingerprint))
     }
