@@ -62,10 +62,10 @@ fn bad_import(crate_name: &str, import: &Import) -> Option<String> {
             if own == to || seen.contains(&to.as_str()) {
                 return None;
             }
-            format!("{own} may import only {}", seen.join(", "))
+            format!("from {to}; {own} may import only {}", seen.join(", "))
         }
     };
-    Some(format!("{crate_name}/{}: imports {item} (line {line}); {advice}", from.join("/")))
+    Some(format!("{crate_name}/{}: imports {item} (line {line}) {advice}", from.join("/")))
 }
 
 /// The innermost folder that two modules are in.
@@ -134,7 +134,12 @@ mod tests {
     #[test]
     fn what_the_root_exports_again_is_imported_from_its_module() {
         let found = bad_import("house", &import("config", "")).unwrap();
-        assert!(found.ends_with("(line 1); import it from the module that defines it"), "{found}");
+        assert!(
+            found.ends_with(
+                "(line 1) from the root of the crate; import it from the module that defines it"
+            ),
+            "{found}"
+        );
         assert_eq!(bad_import("house", &import("config", "rules")), None);
         assert_eq!(bad_import("house", &import("", "rules")), None);
     }
