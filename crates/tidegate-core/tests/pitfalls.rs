@@ -13,7 +13,7 @@
 mod common;
 
 use common::Limiter;
-use testkit::model::{AlgorithmKind, Policy};
+use testkit::model::{AlgorithmKind, Model, Policy};
 use testkit::traffic::Rng;
 
 const MS: u64 = 1_000;
@@ -67,9 +67,11 @@ fn seven_per_second_over_a_closed_day_is_7_and_604800() {
     const DAY: u64 = 24 * HOUR;
     for algorithm in [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket] {
         let mut bucket = bucket(algorithm, 7, SECOND, 7);
+        let mut model = Model::new(Policy::new(algorithm, 7, SECOND));
         let (mut at_us, mut got) = (HOUR, 0);
         loop {
             let answer = bucket.step(at_us, 1);
+            assert_eq!(answer, model.step(at_us, 1), "{algorithm:?}");
             got += u64::from(answer.allowed);
             assert!(got <= 604_807, "{algorithm:?}");
             assert_eq!(answer.allowed, answer.retry_after_us == Some(0), "{algorithm:?}");
@@ -80,6 +82,16 @@ fn seven_per_second_over_a_closed_day_is_7_and_604800() {
         }
         assert_eq!(got, 7 + 604_800, "{algorithm:?}");
     }
+}
+
+/// A caller gave the only units of a window back, and so moved the window.
+#[test]
+fn a_window_that_a_caller_moves_by_giving_its_units_back() {
+    let policy = Policy::new(AlgorithmKind::FixedWindow, 10, SECOND);
+    let mut window = common::limiter(&Policy { anchor_first_request: true, ..policy });
+    let (_, since_us) = window.reserve(HOUR, 10);
+    window.settle_since(HOUR + MS, since_us, 10, 0);
+    assert_eq!(window.step(HOUR + MS, 4).reset_after_us, SECOND - MS);
 }
 
 /// `count <= limit` before adding admits N + 1.
