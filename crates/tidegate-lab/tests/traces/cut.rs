@@ -4,11 +4,15 @@
 
 use std::io::{self, Read, Write};
 
+use crate::events::all;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use tidegate_lab::trace::{self, BadLine, Options, Sorted, Source, TraceError};
 
 const LOG: &str = r#"192.0.2.1 - - [17/May/2015:10:05:03 +0000] "GET /a HTTP/1.1" 200 5120"#;
+const LINES: u64 = 5_000;
+/// The decoder may keep 36 KiB of text before corrupt bytes for itself, and a line begins in them.
+const LOST: u64 = (36 << 10) / LOG.len() as u64 + 1;
 
 fn read(bytes: impl Into<Vec<u8>>) -> Result<Sorted, TraceError> {
     trace::read(Source::from_reader("test", io::Cursor::new(bytes.into())), Options::new())
@@ -67,7 +71,6 @@ fn a_cut_between_two_lines_is_named_as_well() {
 
 #[test]
 fn a_corrupt_place_is_named_after_the_lines_before_it() {
-    const LINES: u64 = 5_000;
     let text = format!("{LOG}\n").repeat(LINES as usize);
     let mut wrong_sum = gzip(&text);
     let in_the_checksum = wrong_sum.len() - 6;
@@ -75,19 +78,30 @@ fn a_corrupt_place_is_named_after_the_lines_before_it() {
     let no_block = [begun(&text), vec![0xff; 30]].concat();
     let no_member = [gzip(&text), b"nonsense after it".to_vec()].concat();
     let strange = [gzip(&text), b"\x1f\x8b\x07\0\0\0\0\0\0\0".to_vec()].concat();
-    // The decoder may keep 36 KiB of text before corrupt bytes for itself, and a line begins in them.
-    let lost = (36 << 10) / LOG.len() as u64 + 1;
     let (text, header) = ("expected compressed text with its checksum", "expected the header");
     for (bytes, least, expected) in [
         (wrong_sum, LINES, text),
         (no_member, LINES, header),
         (strange, LINES, header),
-        (no_block, LINES - lost, text),
+        (no_block, LINES - LOST, text),
     ] {
         let (events, bad) = cut(bytes);
         assert!((least..=LINES).contains(&events) && bad.line_number == events + 1, "{bad}");
         assert!(bad.reason.contains(&format!("gzip data is corrupt here: {expected}")), "{bad}");
     }
+}
+
+#[test]
+fn lines_before_a_corrupt_place_in_the_middle_are_all_read_and_none_after_it() {
+    let text: String =
+        (0..LINES).map(|number| LOG.replace("/a", &format!("/{number}")) + "\n").collect();
+    // A kind of block that does not exist, and whole blocks after it.
+    let bytes = [begun(&text), vec![0xff], gzip(&text)].concat();
+    let (count, bad) = cut(bytes.clone());
+    assert!((LINES - LOST..=LINES).contains(&count) && bad.line_number == count + 1, "{bad}");
+    let last = all(read(bytes).unwrap()).unwrap().pop().unwrap();
+    let path = format!("/{}", count - 1);
+    assert!(last.descriptor.iter().any(|(_, value)| *value == path), "{last:?}");
 }
 
 #[test]
