@@ -107,6 +107,8 @@ async fn an_operator_drops_a_reservation_of_another_server() {
     assert_eq!(admin.post("/v1/drop", &body).await.json()["dropped"], true);
     assert_eq!(settle(&a, &id, 0).await.status, 409);
     assert_eq!(admin.post("/v1/drop", &body).await.status, 409);
+    let of_nothing = reserve(&a, 0).await;
+    assert_eq!(settle(&b, &of_nothing, 0).await.status, 200);
 }
 
 /// Units that a server took alone come back to it alone, and it alone knows their reservation.

@@ -42,7 +42,7 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
         let refused = client.post(path, ADA).await;
         assert_eq!(refused.json()["type"], "urn:problem-type:tidegate:verb-forbidden");
         let detail = refused.problem(403);
-        let setting = format!("`public_verbs = [\"check\", \"peek\", \"{verb}\"]`");
+        let setting = format!("`public_verbs = [\"check\", \"peek\", \"{verb}\"]` in [server]");
         assert!(detail.contains(&setting), "{detail}");
         for grants in [format!("`verbs={verb}` after its token"), format!("[\"NAME={verb}\"]")] {
             assert!(detail.contains(&grants), "{detail}");
@@ -59,7 +59,9 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
     let only = Server::granting(RULES, "peek");
     let client = only.client();
     assert_eq!(client.post("/v1/peek", ADA).await.status, 200);
-    for path in ["/v1/check", "/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
+    let detail = client.post("/v1/check", ADA).await.problem(403);
+    assert!(detail.contains("`public_verbs = [\"check\", \"peek\"]` in [server]"), "{detail}");
+    for path in ["/v1/reserve", "/v1/settle", "/v1/renew", "/v1/report"] {
         let _ = client.post(path, ADA).await.problem(403);
     }
     for command in [&["TG.CHECK", "default"][..], &["CL.THROTTLE", "k", "1", "1", "60"]] {
@@ -192,11 +194,19 @@ fn a_certificate_grants_the_verbs_of_its_name() {
     let verbs = "client=reserve,client=settle,server=reset";
     let more = ["--tls-client-ca", &ca, "--certificate-verbs", verbs];
     let server = Server::with_rules_and(RULES, &[&files.tls("server")[..], &more].concat());
-    let url = format!("https://{}/v1/reserve", server.http);
-    let json = ["-H", "content-type: application/json", "-d", ADA];
-    let reserve = |name: &str| files.curl(name, &url, &json);
-    assert!(reserve("client").contains("\"reservation\":\""), "{}", reserve("client"));
+    let post = |name: &str, verb: &str, body: &str| {
+        let url = format!("https://{}/v1/{verb}", server.http);
+        files.curl(name, &url, &["-i", "-H", "content-type: application/json", "-d", body])
+    };
+    let reserved = post("client", "reserve", ADA);
+    let Some((_, id)) = reserved.split_once("\"reservation\":\"") else { panic!("{reserved}") };
+    let id = &id[..id.find('"').unwrap()];
+    let settled = post("client", "settle", &json!({"reservation": id, "actual": 0}).to_string());
+    assert!(settled.contains(" 200"), "{settled}");
+    assert!(post("client", "check", ADA).contains(" 200"), "usual verbs stay granted");
+    assert!(post("server", "reset", ADA).contains(" 200"));
     for other in ["server", "upper"] {
-        assert!(reserve(other).contains("verb-forbidden"), "{}", reserve(other));
+        let refused = post(other, "reserve", ADA);
+        assert!(refused.contains("verb-forbidden"), "{refused}");
     }
 }

@@ -9,6 +9,7 @@ use crate::process::Server;
 const RULES: &str = r#"
 rule = [
     { name = "per-user", domain = "edge", key = ["user"], algorithm = "fixed_window", anchor = "first_request", rate = "3/1d", limit_from_request = true },
+    { name = "again", domain = "edge", key = ["user"], algorithm = "fixed_window", anchor = "first_request", rate = "3/1d", limit_from_request = true },
     { name = "per-path", domain = "edge", key = ["path"], algorithm = "sliding_window", rate = "3/1d" },
 ]
 "#;
@@ -79,7 +80,8 @@ async fn a_limit_that_can_not_be_is_invalid_and_one_that_no_rule_looks_at_is_not
         assert_eq!(status.code(), Failure::InvalidArgument);
         assert!(status.message().starts_with(said), "{status:?}");
     }
-    assert!(answers[1].as_ref().unwrap_err().message().contains("`per-user`"));
+    let both = answers[1].as_ref().unwrap_err().message();
+    assert!(both.contains("`per-user`") && both.contains("`again`"), "{both}");
     let statuses: Vec<_> =
         answers[2..].iter().map(|answer| answered(&answer.as_ref().unwrap().statuses[0])).collect();
     assert_eq!(statuses, [(Code::Ok, "per-path", 2), (Code::OverLimit, "per-user", 0)]);
