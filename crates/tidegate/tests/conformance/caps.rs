@@ -64,8 +64,10 @@ fn the_cap_is_hard_under_a_flood_of_keys(case: &Case<'_, dyn Capped>) {
             for number in 0..case.kind.asks() {
                 let one = subject.admits(&format!("{thread}/{number}"), 1);
                 admitted.fetch_add(u64::from(one), Relaxed);
+                assert!(subject.key_count().is_none_or(|keys| keys <= cap as usize));
             }
         });
+        assert!(subject.key_count().is_none_or(|keys| keys == cap as usize), "{on_full:?}");
         assert_eq!(admitted.into_inner(), cap + more, "{on_full:?}: each place was one key's");
     }
 }

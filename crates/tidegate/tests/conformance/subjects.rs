@@ -55,6 +55,11 @@ pub(crate) trait Subject: Sync {
     }
     fn reset(&self, key: &str);
 
+    /// The number of keys with a limiter, if it is known.
+    fn key_count(&self) -> Option<usize> {
+        None
+    }
+
     fn available(&self, key: &str) -> u64 {
         self.peek(key, 1).remaining
     }

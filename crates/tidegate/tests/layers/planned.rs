@@ -141,6 +141,19 @@ fn a_refusal_behind_those_who_wait_tells_when_its_turn_would_come() {
 }
 
 #[test]
+fn a_request_that_goes_away_while_it_waits_under_a_plan_takes_nothing() {
+    let clock = ManualClock::new();
+    let limiter = limiter_by(&clock, 1);
+    let service = waiting(&limiter, 90).layer(service_fn(hello));
+    let mut asked: Vec<_> = (0..2).map(|_| Box::pin(ask(&service, Some("ann")))).collect();
+    assert_eq!(asked.iter_mut().filter_map(poll_once).count(), 1);
+    drop(asked);
+    assert_eq!(limiter.waiting("ann"), 0);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(limiter.peek("ann", 1).remaining, 1);
+}
+
+#[test]
 fn a_request_that_waited_learns_the_values_of_the_plan_that_let_it_through() {
     let spec = |limit| Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(60));
     let rule = |limit| Rule::new(spec(limit)).unwrap();

@@ -1,5 +1,5 @@
-//! The cap on keys has no effect on callers that have a limiter. That it is hard under any concurrency is in
-//! `tests/conformance/caps.rs`.
+//! The cap on keys has no effect on callers that have a limiter. `tests/conformance/caps.rs` tests that the
+//! cap is hard.
 
 use std::collections::HashMap;
 

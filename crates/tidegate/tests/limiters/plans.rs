@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::packed::{TODAY_US, TestClock};
+use crate::packed::{TODAY_US, TestClock, Unsteady};
 use tidegate::{
     AlgorithmKind, Clock, KeyedLimiter, Limit, Limiter, Micros, OnFull, Rule, Spec, Under,
 };
@@ -26,6 +26,27 @@ fn limiter<C: Clock>(clock: C) -> KeyedLimiter<C> {
 
 fn log(limit: u64, window_s: u64) -> Rule {
     Rule::new(Spec::new(AlgorithmKind::SlidingLog, limit, Duration::from_secs(window_s))).unwrap()
+}
+
+/// With nothing used it may have been dropped while closed, so it begins with `initial` again.
+#[test]
+fn a_full_bucket_with_initial_begins_again_after_a_limit_of_zero() {
+    for (used, left) in [(0, 0), (4, 6)] {
+        let clock = TestClock::at(TODAY_US);
+        let mut bucket = per_day(AlgorithmKind::TokenBucket, 10);
+        bucket.initial = Some(0);
+        let packed = Limiter::with_clock(bucket, clock.clone()).unwrap();
+        let whole = Limiter::with_clock(bucket, Unsteady(clock.clone())).unwrap();
+        assert_eq!((packed.peek(1).remaining, whole.peek(1).remaining), (0, 0), "it begins empty");
+        let _ = (packed.check(1), whole.check(1));
+        clock.pass(Micros::from(DAY).as_micros());
+        assert!(packed.admits(used) && whole.admits(used));
+        for spec in [per_day(AlgorithmKind::TokenBucket, 0), bucket] {
+            packed.amend(spec).unwrap();
+            whole.amend(spec).unwrap();
+        }
+        assert_eq!((packed.peek(1).remaining, whole.peek(1).remaining), (left, left));
+    }
 }
 
 #[test]
@@ -59,6 +80,18 @@ fn no_key_of_many_is_lost_or_mixed_up() {
             assert_eq!(keyed.peek(key.to_le_bytes(), 1).remaining, 59 - key % 50, "{to}: {key}");
         }
     }
+}
+
+#[test]
+fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
+    let limiter = limiter(TestClock::at(TODAY_US));
+    let few = rule(AlgorithmKind::SlidingLog, 3);
+    let all = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
+    assert!(limiter.admits(Under(&few, "key"), 2));
+    assert!(limiter.admits(Under(&all, "key"), u64::MAX));
+    let reserved = limiter.reserve(Under(&all, "key"), 7).unwrap();
+    assert_eq!(limiter.settle(Under(&all, "key"), reserved, 0).limit, u64::MAX);
+    assert_eq!(limiter.peek(Under(&few, "key"), 1).remaining, 1);
 }
 
 #[test]

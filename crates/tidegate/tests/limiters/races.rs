@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use crate::packed::{TODAY_US, TestClock, long, spec_of, together};
 use testkit::model;
 use testkit::traffic::Rng;
-use tidegate::{Clock, KeyedLimiter, Limiter, Timestamp};
+use tidegate::{Clock, Descriptor, Gate, KeyedLimiter, Limiter, Policy, RuleSpec, Timestamp};
 
 const SECOND_US: u64 = 1_000_000;
 
@@ -13,18 +13,21 @@ fn rounds() -> u64 {
     if long() { 50 } else { 3 }
 }
 
-/// A clock that every reading moves on by up to 40 us, and never back.
+/// A clock that every reading moves on by up to 40 us, and never back, as it says or not.
 #[derive(Clone)]
-struct Running(TestClock);
+struct Running {
+    clock: TestClock,
+    never_steps_back: bool,
+}
 
 impl Clock for Running {
     fn now(&self) -> Timestamp {
-        self.0.pass(40);
-        self.0.now()
+        self.clock.pass(40);
+        self.clock.now()
     }
 
     fn never_steps_back(&self) -> bool {
-        true
+        self.never_steps_back
     }
 }
 
@@ -45,19 +48,25 @@ fn most(policy: &model::Policy, span_us: u64) -> u64 {
 fn a_clock_that_runs_admits_no_more_than_the_rule_allows() {
     const WINDOW_US: u64 = 4_000;
     for algorithm in model::AlgorithmKind::ALL {
-        for round in 0..rounds() {
+        for (round, never_steps_back) in
+            (0..rounds()).flat_map(|round| [(round, false), (round, true)])
+        {
             let policy = model::Policy::new(algorithm, 20 + 10 * (round % 3), WINDOW_US);
-            let clock = Running(TestClock::at(TODAY_US));
+            let clock = Running { clock: TestClock::at(TODAY_US), never_steps_back };
             let alone = Limiter::with_clock(spec_of(&policy), clock.clone()).unwrap();
             let keyed = KeyedLimiter::with_clock(spec_of(&policy), clock.clone()).unwrap();
-            let admitted = [AtomicU64::new(0), AtomicU64::new(0)];
+            let rules = Policy::new(vec![RuleSpec::new("r", spec_of(&policy))]).unwrap();
+            let gate = Gate::with_clock(rules, clock.clone());
+            let admitted = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
             together(8, |_, _| {
                 for _ in 0..1_000 {
                     admitted[0].fetch_add(u64::from(alone.admits(1)), SeqCst);
                     admitted[1].fetch_add(u64::from(keyed.admits("key", 1)), SeqCst);
+                    let answer = gate.check(Descriptor::new(&[]));
+                    admitted[2].fetch_add(u64::from(answer.is_allowed()), SeqCst);
                 }
             });
-            let most = most(&policy, clock.0.now_us() - TODAY_US);
+            let most = most(&policy, clock.clock.now_us() - TODAY_US);
             for admitted in admitted {
                 let admitted = admitted.into_inner();
                 assert!(admitted <= most, "{admitted} of {most}: {policy:?}");

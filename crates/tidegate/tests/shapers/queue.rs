@@ -108,6 +108,40 @@ fn strict_spacing_follows_the_pace() {
     assert_eq!(queue.poll(ms(450)), item('B', 100));
 }
 
+/// Items that are late, and a queue in which nothing is used any more: a clock that steps back by more
+/// than the window takes them along all the same.
+#[test]
+fn items_that_are_due_stay_due_by_a_clock_that_steps_back_after_a_change() {
+    let hour = 3_600_000;
+    let mut queue = ten_a_second(9);
+    for name in ['A', 'B'] {
+        pushed(&mut queue, hour, name, 1).unwrap();
+    }
+    queue.amend(ms(hour + 5_000), spec(10, 2_000, 9)).unwrap();
+    assert!(matches!(queue.poll(ms(5_000)), Next::Item(Departure { item: 'A', .. })));
+    assert!(matches!(queue.poll(ms(5_000)), Next::Item(Departure { item: 'B', .. })));
+}
+
+/// Nothing leaves faster than at the fastest pace, however often the pace changes.
+#[test]
+fn changing_to_and_fro_gives_no_credit() {
+    let mut queue = ten_a_second(99);
+    for _ in 0..100 {
+        pushed(&mut queue, 0, 'A', 1).unwrap();
+    }
+    let mut left = 0;
+    for turn in 0..1_000 {
+        let passed_us = turn as u64 * 6_130;
+        let now = Timestamp::from_micros(passed_us);
+        queue.amend(now, spec([10, 3, 10, 7][turn % 4], 1_000, 99)).unwrap();
+        while let Next::Item(_) = queue.poll(now) {
+            left += 1;
+        }
+        assert!(left <= 1 + passed_us * 10 / 1_000_000, "{left} after {passed_us} us");
+    }
+    assert!(left > 30, "{left}");
+}
+
 #[test]
 fn strict_spacing_steps_back_with_the_clock() {
     let hour = 3_600_000;
@@ -178,6 +212,11 @@ fn a_rule_that_can_not_shape_is_an_error_that_says_why_and_changes_no_pace() {
         assert!(error.to_string().contains(said), "{error}");
         assert_eq!(queue.amend(ms(50), wrong), Err(error));
     }
+    let bucket = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(1));
+    let not_a_queue = ShaperError::NotAQueue(AlgorithmKind::TokenBucket);
+    assert_eq!(queue.amend(ms(50), bucket), Err(not_a_queue));
+    let unlimited = Spec::unlimited(AlgorithmKind::LeakyQueue);
+    assert_eq!(queue.amend(ms(50), unlimited), Err(ShaperError::Unlimited));
     assert!(matches!(queue.amend(ms(50), spec(10, 0, 2)), Err(ShaperError::Rule(_))));
     assert_eq!((queue.poll(ms(50)), queue.poll(ms(50))), (item('A', 0), Next::At(ms(100))));
 }

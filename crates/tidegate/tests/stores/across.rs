@@ -2,7 +2,7 @@
 //! where a slot is silent. Their decisions are in `tests/conformance`, over a cluster.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::server::nodes::Nodes;
 use std::time::Duration;
@@ -119,6 +119,32 @@ async fn under_admission_passes() {
         assert!(callers > 3 || early == 0, "no more units are held than callers ask for");
         assert_eq!(remaining(&gate, LOOKS).await, [4], "it passes");
     }
+}
+
+#[tokio::test]
+async fn units_of_the_first_slot_are_given_back_where_the_second_refuses() {
+    let cluster = Nodes::start(2, 0);
+    // More units, but over a far longer window: `per-user` is asked first, and `payments` refuses.
+    let mut rules = [per_user(1_000), payments(60)];
+    rules[1].spec.window = Some(Duration::from_secs(3_600));
+    let (gate, _) = gate_over(&cluster.url(), rules.to_vec()).await;
+    let gate = Arc::new(gate);
+    let admitted = Arc::new(AtomicU64::new(0));
+    let askers = (0..8).map(|_| {
+        let (gate, admitted) = (Arc::clone(&gate), Arc::clone(&admitted));
+        tokio::spawn(async move {
+            for _ in 0..50 {
+                let answer = ask(&gate, PAYS).await;
+                assert!(!answer.is_degraded(), "{answer:?}");
+                admitted.fetch_add(u64::from(answer.is_allowed()), Relaxed);
+            }
+        })
+    });
+    for asker in askers.collect::<Vec<_>>() {
+        asker.await.unwrap();
+    }
+    assert_eq!(admitted.load(Relaxed), 60, "not one more, and not one less");
+    assert_eq!(remaining(&gate, PAYS).await, [940, 0], "all that was refused was given back");
 }
 
 #[tokio::test]

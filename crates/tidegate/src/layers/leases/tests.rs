@@ -93,6 +93,18 @@ async fn held_units_are_spent_if_the_request_is_admitted_without_the_store_and_e
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_the_store_exactly_the_held_units_are_spent_and_then_the_store_is_away() {
+    let layer = with_lease().await;
+    let counts = layer.counts();
+    layer.inner.fault([Some(Fault::Fails(StoreError::Away))]);
+    for _ in 0..counts.taken - counts.spent - counts.unspent {
+        assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
+    }
+    let gave_up = layer.step(&[ask(0, "a", 1)], asking(&layer)).await.unwrap_err();
+    assert!(matches!(gave_up.error, StoreError::Away));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_request_that_is_dropped_while_the_store_decides_releases_what_it_held() {
     let layer = with_lease().await;
     let before = used(&layer);
@@ -134,11 +146,13 @@ async fn the_end_gives_back_all_leases_and_takes_no_more() {
     let before = used(&layer);
     layer.end().await;
     assert_eq!(LIMIT - layer.inner.left(&ask(0, "a", 0)), before);
-    assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
-    let_tasks_run().await;
+    for _ in 0..100 {
+        assert!(check(&layer, &[ask(0, "a", 1)]).await.allowed);
+        let_tasks_run().await;
+    }
     assert_eq!(
         (layer.inner.steps().len(), layer.counts().taken),
-        (1, layer.counts().spent + layer.counts().unspent)
+        (100, layer.counts().spent + layer.counts().unspent)
     );
 }
 

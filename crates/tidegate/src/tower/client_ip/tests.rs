@@ -81,6 +81,7 @@ fn v4_mapped_ipv6_does_not_put_every_ipv4_caller_in_one_bucket() {
     let of = |peer: &str| extracted(&ClientIp::peer().ipv6_bits(56), &ask(peer, &[]));
     assert_eq!(of("[::ffff:192.0.2.1]:9"), "192.0.2.1");
     assert_ne!(of("[::ffff:192.0.2.1]:9"), of("[::ffff:192.0.2.2]:9"));
+    assert_eq!(of("[::192.0.2.1]:9"), "::/56", "an address of IPv6");
 }
 
 #[test]

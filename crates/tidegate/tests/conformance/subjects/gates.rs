@@ -256,6 +256,10 @@ impl Subject for OneRule<'_> {
     fn reset(&self, key: &str) {
         assert_eq!(of(key, 1, |request| self.0.reset(request)), 1);
     }
+
+    fn key_count(&self) -> Option<usize> {
+        self.0.keys()
+    }
 }
 
 impl Waiting for OneRule<'_> {

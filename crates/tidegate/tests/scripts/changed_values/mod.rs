@@ -74,9 +74,13 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
         assert!(!client.step(&[planned], ScriptStep::Ask, Some(at(5))).allowed);
         let followed = stored();
         assert_ne!(followed, before);
-        let changed = ScriptLimiter::new(key, &rule, 8).unwrap();
-        assert!(!client.step(&[changed], ScriptStep::Ask, Some(at(5))).allowed);
-        assert_ne!(stored(), followed);
+        let found_changed = client.changed.get();
+        for _ in 0..2 {
+            let changed = ScriptLimiter::new(key, &rule, 8).unwrap();
+            assert!(!client.step(&[changed], ScriptStep::Ask, Some(at(5))).allowed);
+            assert_ne!(stored(), followed);
+        }
+        assert_eq!(client.changed.get(), found_changed + 1, "{name}: amended once and for all");
     }
 }
 

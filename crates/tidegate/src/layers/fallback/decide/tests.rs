@@ -110,12 +110,17 @@ fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever
     for algorithm in
         [AlgorithmKind::TokenBucket, AlgorithmKind::SlidingLog, AlgorithmKind::FixedWindow]
     {
-        let fallback = fallback(rule(algorithm, 20), Share::of_rank(4, 0));
-        let decided = |cost| ask(&fallback, cost, None).decisions[0].as_ref().unwrap().decision;
-        let (now, never) = (decided(8), decided(21));
-        assert!(now.retry_after().is_some_and(|wait| wait < Duration::from_secs(1)), "{now:?}");
-        assert_eq!((now.remaining, never.outcome), (5, Outcome::Never), "{algorithm}");
-        assert!(ask(&fallback, 5, None).allowed, "{algorithm}: nothing was taken");
+        let overloaded = StoreError::Overloaded { together: false };
+        for (error, waits_ms) in [(overloaded, 100..=199), (StoreError::Away, 1_000..=1_000)] {
+            let fallback = fallback(rule(algorithm, 20), Share::of_rank(4, 0));
+            let ask = |cost| decide(&fallback, cost, Verb::Ask, None, &error).0;
+            let decided = |cost| ask(cost).decisions[0].as_ref().unwrap().decision;
+            let (now, never) = (decided(8), decided(21));
+            let wait_ms = now.retry_after().unwrap().as_millis();
+            assert!(waits_ms.contains(&wait_ms), "{error:?}: {wait_ms}");
+            assert_eq!((now.remaining, never.outcome), (5, Outcome::Never), "{algorithm}");
+            assert!(ask(5).allowed, "{algorithm}: nothing was taken");
+        }
     }
 }
 
