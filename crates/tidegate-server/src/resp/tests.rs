@@ -6,6 +6,12 @@ mod conversations;
 use super::testing::{exchange, replies_to, state};
 use crate::listener::ListenerSecret;
 
+/// The replies of a listener with a secret.
+async fn replies_with_secret(sent: &str) -> String {
+    let secret = ListenerSecret::parse("right").unwrap();
+    String::from_utf8(exchange(state(Some(secret)), sent.as_bytes()).await).unwrap()
+}
+
 pub(super) fn command(words: &[&str]) -> String {
     let words: Vec<_> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
     format!("*{}\r\n{}", words.len(), words.concat())
@@ -120,24 +126,21 @@ async fn resp_3_has_maps_booleans_and_nulls() {
 
 #[tokio::test]
 async fn a_secret_is_needed_before_any_answer() {
-    let ask = async |sent: &str| {
-        let secret = ListenerSecret::parse("right").unwrap();
-        let state = state(Some(secret));
-        String::from_utf8(exchange(state, sent.as_bytes()).await).unwrap()
-    };
     let refused = "-NOAUTH Authentication required.\r\n";
     let unknown =
         "PING\r\nNOSUCH\r\nTG.CHECK a\r\nCLUSTER SLOTS\r\nCLUSTER NOSUCH\r\nCLIENT TRACKING ON\r\n";
-    assert_eq!(ask(unknown).await, refused.repeat(6));
-    assert!(ask("HELLO 3\r\n").await.starts_with("-NOAUTH HELLO must be called"));
+    assert_eq!(replies_with_secret(unknown).await, refused.repeat(6));
     let wrong = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-    assert_eq!(ask("AUTH wrong\r\nAUTH root right\r\n").await, wrong.repeat(2));
-    assert_eq!(ask("AUTH right\r\nPING\r\n").await, "+OK\r\n+PONG\r\n");
-    assert_eq!(
-        ask("AUTH default right\r\nRESET\r\nPING\r\n").await,
-        format!("+OK\r\n+RESET\r\n{refused}")
-    );
-    assert!(ask("HELLO 3 AUTH default right\r\n").await.starts_with("%7"));
+    for (sent, expected) in [
+        ("AUTH wrong\r\nAUTH root right\r\n", wrong.repeat(2)),
+        ("AUTH right\r\nPING\r\n", "+OK\r\n+PONG\r\n".to_owned()),
+        ("AUTH default right\r\nRESET\r\nPING\r\n", format!("+OK\r\n+RESET\r\n{refused}")),
+    ] {
+        assert_eq!(replies_with_secret(sent).await, expected);
+    }
+    let hello = replies_with_secret("HELLO 3\r\n").await;
+    assert!(hello.starts_with("-NOAUTH HELLO must be called"), "{hello}");
+    assert!(replies_with_secret("HELLO 3 AUTH default right\r\n").await.starts_with("%7"));
     let unasked = replies_to("AUTH a\r\nAUTH default a\r\n").await;
     assert!(unasked.starts_with("-ERR AUTH <password> called without any password configured"));
     assert!(unasked.ends_with("+OK\r\n"), "as Redis without a password: {unasked}");
@@ -146,9 +149,7 @@ async fn a_secret_is_needed_before_any_answer() {
 #[tokio::test]
 async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
     let ask = async |sent: String| {
-        let secret = ListenerSecret::parse("right").unwrap();
-        let came = exchange(state(Some(secret)), sent.as_bytes()).await;
-        let came = String::from_utf8(came).unwrap();
+        let came = replies_with_secret(&sent).await;
         (came.matches("-WRONGPASS").count(), came.ends_with("+PONG\r\n"))
     };
     let (wrong, right) = ("AUTH a\r\n".repeat(9), "AUTH right\r\n");
@@ -160,20 +161,15 @@ async fn ten_wrong_tokens_end_the_connection_and_a_right_one_begins_anew() {
 
 #[tokio::test]
 async fn a_stranger_may_say_little_until_it_has_said_who_it_is() {
-    let ask = async |sent: String| {
-        let secret = ListenerSecret::parse("right").unwrap();
-        let came = exchange(state(Some(secret)), sent.as_bytes()).await;
-        String::from_utf8(came).unwrap()
-    };
     let long = command(&["ECHO", &"x".repeat(20_000)]);
-    let reply = ask(long.clone()).await;
+    let reply = replies_with_secret(&long).await;
     assert_eq!(reply, "-ERR Protocol error: unauthenticated bulk length\r\n");
-    let reply = ask("PING\r\n*11\r\n".to_owned()).await;
+    let reply = replies_with_secret("PING\r\n*11\r\n").await;
     assert!(
         reply.ends_with("-ERR Protocol error: unauthenticated multibulk length\r\n"),
         "{reply}"
     );
-    let reply = ask(format!("AUTH right\r\n{long}")).await;
+    let reply = replies_with_secret(&format!("AUTH right\r\n{long}")).await;
     assert!(reply.starts_with("+OK\r\n$20000\r\nxxx"));
 }
 

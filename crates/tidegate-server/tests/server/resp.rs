@@ -10,7 +10,7 @@ use redis::{Connection, Value, cmd};
 
 use crate::process::Server;
 
-const RULES: &str = r#"
+pub(crate) const RULES: &str = r#"
 rule = [
     { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
     { name = "many", domain = "load", key = ["user"], algorithm = "sliding_log", rate = "10000/1d" },
@@ -138,15 +138,4 @@ fn each_listener_holds_no_more_connections_than_it_may() {
     second.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     second.read_exact(&mut pong).unwrap();
     assert_eq!(pong, *b"+PONG\r\n");
-}
-
-#[test]
-fn connections_at_rest_end_with_the_process() {
-    let server = Server::with_rules(RULES);
-    let mut client = connect(server.resp, "");
-    assert_eq!(cmd("PING").query::<String>(&mut client).unwrap(), "PONG");
-    server.signal("TERM");
-    let log = server.ended(0);
-    assert!(log.contains("connections_cut=0"), "{log}");
-    assert!(cmd("PING").query::<String>(&mut client).is_err());
 }

@@ -8,13 +8,7 @@ use tempfile::TempDir;
 
 use crate::certificates::Certificates;
 use crate::process::Server;
-use crate::resp::examples;
-
-const RULES: &str = r#"
-rule = [
-    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
-]
-"#;
+use crate::resp::{RULES, examples};
 
 const SCRIPT: &str = include_str!("resp_node.mjs");
 

@@ -5,13 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::process::Server;
-use crate::resp::examples;
-
-const RULES: &str = r#"
-rule = [
-    { name = "per-user", key = ["user"], algorithm = "fixed_window", rate = "3/365d" },
-]
-"#;
+use crate::resp::{RULES, examples};
 
 /// Uses the library for a decision in both versions, pipelines, and an error.
 const SCRIPT: &str = r#"

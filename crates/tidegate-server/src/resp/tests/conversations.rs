@@ -6,14 +6,13 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, join};
-use tokio::time::{Instant, pause, sleep};
+use tokio::time::{Instant, pause, sleep, timeout};
 
 use super::command;
 use crate::listener::{Bounds, FREE};
+use crate::resp::connection;
 use crate::resp::testing::{exchange, open, replies_to, serve, serve_within, session, shell};
-use crate::resp::{args::Args, connection};
 
 /// PITFALLS: one unauthenticated command killed the task that decides. Here it is only an error of
 /// that command.
@@ -169,15 +168,23 @@ async fn a_client_that_stalls_amid_a_command_or_says_nothing_is_cut() {
 
 #[tokio::test]
 async fn what_has_come_is_answered_when_the_process_drains() {
-    let mut served = serve(open(), 1 << 16);
-    served.client.write_all(b"PING\r\nPING\r\nPI").await.unwrap();
-    let mut first = [0; 7];
-    served.client.read_exact(&mut first).await.unwrap();
-    served.stop.drain();
-    let mut rest = String::new();
-    served.client.read_to_string(&mut rest).await.unwrap();
-    assert_eq!(rest, "+PONG\r\n");
-    served.done.await.unwrap();
+    // Nothing else ends the connection within the test.
+    let long = Duration::from_secs(3_600);
+    let bounds = Bounds { idle: long, stalled: long, ..Bounds::default() };
+    // At rest, or amid a command.
+    for begun in ["", "PI"] {
+        let mut served = serve_within(bounds, open(), 1 << 16);
+        let sent = format!("PING\r\nPING\r\n{begun}");
+        served.client.write_all(sent.as_bytes()).await.unwrap();
+        let mut first = [0; 7];
+        served.client.read_exact(&mut first).await.unwrap();
+        served.stop.drain();
+        let mut rest = String::new();
+        let ended = timeout(Duration::from_secs(30), served.client.read_to_string(&mut rest)).await;
+        assert!(ended.is_ok_and(|read| read.is_ok()), "still connected: {begun:?}");
+        assert_eq!(rest, "+PONG\r\n", "{begun:?}");
+        served.done.await.unwrap();
+    }
 }
 
 /// Valid and invalid commands, after which the same replies are expected wherever the input is cut.
@@ -225,60 +232,4 @@ async fn replies_are_the_same_wherever_commands_are_cut() {
         served.client.read_to_end(&mut came).await.unwrap();
         assert_eq!(timeless(&came), whole, "cut at {cut}");
     }
-}
-
-/// Bytes that resemble commands.
-fn noise() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop_oneof![
-        Just(b"*2\r\n$4\r\nECHO\r\n".to_vec()),
-        Just(b"$3\r\nabc\r\n".to_vec()),
-        Just(b"\r\n".to_vec()),
-        Just(b"TG.CHECK default user a\r\n".to_vec()),
-        Just(b"CL.THROTTLE a 1 1 ".to_vec()),
-        Just(b"*-1\r\n*0\r\n*5\r\n".to_vec()),
-        prop::collection::vec(any::<u8>(), 0..12),
-    ];
-    prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
-}
-
-proptest! {
-    /// The parser reads any input the same way however it is cut, without panic.
-    #[test]
-    fn any_bytes_are_understood_alike_however_they_are_cut(
-        sent in noise(),
-        cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..5),
-    ) {
-        let mut positions: Vec<_> = cuts.iter().map(|cut| cut.index(sent.len() + 1)).collect();
-        positions.extend([0, sent.len()]);
-        positions.sort_unstable();
-        let parts = positions.windows(2).map(|ends| &sent[ends[0]..ends[1]]);
-        prop_assert_eq!(understood(parts), understood([&sent[..]].into_iter()));
-    }
-}
-
-/// The commands in these parts, and the error that ended them.
-fn understood<'a>(parts: impl Iterator<Item = &'a [u8]>) -> String {
-    let (mut parser, mut buffer, mut all) =
-        (crate::resp::parse::Parser::new(), Vec::new(), String::new());
-    for part in parts {
-        buffer.extend_from_slice(part);
-        loop {
-            match parser.parse(&buffer) {
-                Ok(None) => break,
-                Ok(Some(bytes)) => {
-                    all += &shown(&parser.args(&buffer));
-                    buffer.drain(..bytes);
-                }
-                Err(mistake) => return all + &mistake.message(),
-            }
-        }
-    }
-    all
-}
-
-fn shown(args: &Args<'_>) -> String {
-    format!(
-        "{:?}\n",
-        args.iter().map(<[u8]>::escape_ascii).map(|w| w.to_string()).collect::<Vec<_>>()
-    )
 }
