@@ -58,23 +58,31 @@ fn field(name: &str, value: String) -> HeaderValue {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use tidegate::{AlgorithmKind, Descriptor, Gate, Policy, Request, RuleSpec, Spec};
+    use tidegate::{AlgorithmKind, Descriptor, Gate, ManualClock, Policy, Request, RuleSpec, Spec};
 
     #[test]
     fn a_refusal_has_the_families_that_were_asked_for() {
-        let spec = Spec::new(AlgorithmKind::SlidingLog, 1, Duration::from_secs(60));
-        let gate = Gate::new(Policy::new(vec![RuleSpec::new("all", spec)]).unwrap());
-        let request = Request::from(Descriptor::new(&[]));
+        let spec = Spec::new(AlgorithmKind::SlidingLog, 3, Duration::from_secs(60));
+        let policy = Policy::new(vec![RuleSpec::new("all", spec)]).unwrap();
+        let gate = Gate::with_clock(policy, ManualClock::new());
+        let request = Request::from(Descriptor::new(&[]).cost(2));
         let _ = gate.check(&request);
         let refused = gate.check(&request);
-        let names = |families: &[Family]| {
+        for (families, expected) in [
+            (&[][..], &[][..]),
+            (&[Family::RetryAfter], &["retry-after: 60"]),
+            (
+                &[Family::Ratelimit],
+                &[r#"ratelimit-policy: "all";q=3;w=60"#, r#"ratelimit: "all";r=1;t=60"#],
+            ),
+            (
+                &[Family::XRatelimit],
+                &["x-ratelimit-limit: 3", "x-ratelimit-remaining: 1", "x-ratelimit-reset: 60"],
+            ),
+        ] {
             let fields = families.iter().copied().collect::<GrpcFields>().of(&refused);
-            fields.into_iter().map(|field| field.key).collect::<Vec<_>>()
-        };
-        assert_eq!(names(&[]), [""; 0]);
-        assert_eq!(names(&[Family::RetryAfter]), ["retry-after"]);
-        assert_eq!(names(&[Family::Ratelimit]), ["ratelimit-policy", "ratelimit"]);
-        let three = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
-        assert_eq!(names(&[Family::XRatelimit]), three);
+            let fields = fields.iter().map(|field| format!("{}: {}", field.key, field.value));
+            assert_eq!(fields.collect::<Vec<_>>(), expected);
+        }
     }
 }

@@ -90,13 +90,16 @@ pub(crate) fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest
 }
 
 /// A server of these rules, and a client.
-struct Asked(Server, RateLimitServiceClient);
+struct Asked {
+    _server: Server,
+    client: RateLimitServiceClient,
+}
 
 impl Asked {
     async fn new() -> Self {
         let server = Server::granting(RULES, "check,grpc-refund");
         let client = client(&server).await;
-        Self(server, client)
+        Self { _server: server, client }
     }
 
     async fn ask(&mut self, descriptors: Vec<RateLimitDescriptor>) -> RateLimitResponse {
@@ -104,7 +107,7 @@ impl Asked {
     }
 
     async fn try_ask(&mut self, request: RateLimitRequest) -> Result<RateLimitResponse, Status> {
-        self.1.should_rate_limit(request).await.map(Response::into_inner)
+        self.client.should_rate_limit(request).await.map(Response::into_inner)
     }
 }
 
@@ -229,26 +232,14 @@ async fn refunds_that_are_not_granted_change_nothing() {
 }
 
 #[tokio::test]
-async fn what_asks_nothing_is_an_invalid_argument_where_errors_are_chosen() {
-    let server = Server::with_rules_and(RULES, &["--on-bad-request", "error"]);
-    let client = client(&server).await;
-    let mut asked = Asked(server, client);
-    let no_domain = RateLimitRequest { domain: String::new(), ..request(vec![descriptor(ADA)]) };
-    for (request, says) in [
-        (no_domain, "the domain is empty"),
-        (request(vec![]), "there are no descriptors"),
-        (request(vec![descriptor(ADA); 64]), "expected at most 63"),
-    ] {
-        let status = asked.try_ask(request).await.unwrap_err();
-        assert_eq!(status.code(), Failure::InvalidArgument);
-        assert!(status.message().contains(says), "{status:?}");
-    }
+async fn as_many_descriptors_as_there_may_be_and_a_domain_without_rules_are_decided() {
+    let mut asked = Asked::new().await;
     let many = asked.ask(vec![costing(0, ADA); 63]).await;
     assert_eq!(many.statuses.len(), 63);
     let elsewhere =
         RateLimitRequest { domain: "none".to_owned(), ..request(vec![descriptor(ADA)]) };
     let answer = asked.try_ask(elsewhere).await.unwrap();
-    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX), "a domain without rules");
+    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
 }
 
 #[tokio::test]
@@ -278,20 +269,4 @@ async fn header_fields_are_reported_where_they_are_asked_for() {
     assert_eq!(ask(3).await, [policy, left]);
     let refused = ask(1).await;
     assert_eq!(refused[2].0, "retry-after");
-}
-
-#[tokio::test]
-async fn the_older_header_fields_tell_the_same_values() {
-    let server = Server::with_rules_and(RULES, &["--grpc-headers", "x-ratelimit"]);
-    let mut client = client(&server).await;
-    let answer = client.should_rate_limit(request(vec![costing(2, ADA)])).await.unwrap();
-    let fields = answer.into_inner().response_headers_to_add;
-    let value = |name: &str| {
-        let field = fields.iter().find(|field| field.key.eq_ignore_ascii_case(name));
-        field.unwrap_or_else(|| panic!("{name} of {fields:?}")).value.clone()
-    };
-    assert_eq!(fields.len(), 3, "{fields:?}");
-    assert_eq!(value("x-ratelimit-limit"), "3");
-    assert_eq!(value("x-ratelimit-remaining"), "1");
-    assert!(value("x-ratelimit-reset").parse::<u64>().is_ok_and(|reset| reset > 0));
 }

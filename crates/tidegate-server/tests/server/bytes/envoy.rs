@@ -3,20 +3,10 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::values;
+use super::{RULES, values};
 use crate::client::Client;
 use crate::envoy::proxy::{Envoy, FailureMode};
 use crate::process::Server;
-
-const RULES: &str = r#"
-[[rule]]
-name = "per-user"
-domain = "edge"
-key = ["user"]
-algorithm = "sliding_log"
-limit = 3
-window = "1d"
-"#;
 
 /// The action of the first route, which the tests replace.
 const ACTION: &str = "- request_headers: { header_name: x-user, descriptor_key: user }";

@@ -20,6 +20,18 @@ fn question(entries: usize, descriptors: usize) -> Question {
     Question { domain: b"edge".to_vec(), descriptors: vec![descriptor; descriptors] }
 }
 
+/// Messages that are not understood, each with a part of the reason.
+fn misunderstood() -> [(Question, &'static str); 4] {
+    [
+        (question(65, 1), "descriptor 0 has 65 entries: expected at most 64"),
+        (question(1, 64), "there are 64 descriptors: expected at most 63"),
+        (question(1, 0), "there are no descriptors"),
+        (Question { domain: Vec::new(), ..question(1, 1) }, "the domain is empty"),
+    ]
+}
+
+const FOREIGN: &str = "RateLimitRequest.domain: invalid wire type";
+
 #[tokio::test]
 async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_a_minute() {
     let mut server = Server::with_rules(RULES);
@@ -27,16 +39,8 @@ async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_
     for _ in 0..2 {
         let answer = ask(&channel, Foreign { domain: 7 }).await.unwrap();
         assert_eq!(answer.overall_code(), Code::OverLimit);
-        assert!(
-            reason(&answer).contains("RateLimitRequest.domain: invalid wire type"),
-            "{answer:?}"
-        );
-        for (asked, says) in [
-            (question(65, 1), "descriptor 0 has 65 entries: expected at most 64"),
-            (question(1, 64), "there are 64 descriptors: expected at most 63"),
-            (question(1, 0), "there are no descriptors"),
-            (Question { domain: Vec::new(), ..question(1, 1) }, "the domain is empty"),
-        ] {
+        assert!(reason(&answer).contains(FOREIGN), "{answer:?}");
+        for (asked, says) in misunderstood() {
             let answer = ask(&channel, asked).await.unwrap();
             assert_eq!((answer.overall_code(), answer.statuses.len()), (Code::OverLimit, 0));
             assert!(reason(&answer).contains(says), "{answer:?}");
@@ -53,11 +57,12 @@ async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_
 async fn what_is_not_understood_is_an_error_where_that_is_chosen() {
     let server = Server::with_rules_and(RULES, &["--on-bad-request", "error"]);
     let channel = channel(&server).await;
-    for status in [
-        ask(&channel, Foreign { domain: 7 }).await.unwrap_err(),
-        ask(&channel, question(65, 1)).await.unwrap_err(),
-        ask(&channel, question(1, 64)).await.unwrap_err(),
-    ] {
+    let mut refused = vec![(ask(&channel, Foreign { domain: 7 }).await.unwrap_err(), FOREIGN)];
+    for (asked, says) in misunderstood() {
+        refused.push((ask(&channel, asked).await.unwrap_err(), says));
+    }
+    for (status, says) in refused {
         assert_eq!(status.code(), Failure::InvalidArgument, "{status:?}");
+        assert!(status.message().contains(says), "{status:?}");
     }
 }
