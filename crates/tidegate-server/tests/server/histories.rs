@@ -287,17 +287,19 @@ fn http(servers: &[Server]) -> impl Iterator<Item = Caller> {
     clients.flat_map(|client| (0..CLIENTS).map(move |_| Caller::Http(client.clone())))
 }
 
-async fn resp(servers: &[Server]) -> Vec<Caller> {
+/// Connections over RESP, dealt to the servers in turn.
+async fn resp(servers: &[Server], connections: usize) -> Vec<Caller> {
     let mut callers = Vec::new();
-    for server in servers.iter().flat_map(|server| [server; CLIENTS]) {
+    for server in servers.iter().cycle().take(connections) {
         callers.push(Caller::Resp(TcpStream::connect(server.resp).await.unwrap()));
     }
     callers
 }
 
-async fn grpc(servers: &[Server]) -> Vec<Caller> {
+/// Connections over gRPC, dealt to the servers in turn.
+async fn grpc(servers: &[Server], connections: usize) -> Vec<Caller> {
     let mut callers = Vec::new();
-    for server in servers.iter().flat_map(|server| [server; CLIENTS]) {
+    for server in servers.iter().cycle().take(connections) {
         callers.push(Caller::Grpc(grpc::client(server).await));
     }
     callers
@@ -314,23 +316,12 @@ async fn four_servers_answer_over_http_as_the_definitions_of_all_algorithms() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn four_servers_answer_over_grpc_as_the_definitions_of_two_rules() {
-    let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
-    let rules = rule("all", log, 2_000, DAY_US) + &rule("user", log, 60, DAY_US);
-    let servers = servers(&store, &rules);
-    let history = history(grpc(&servers).await, Meets::Two, DEEP).await;
-    let by_the_second = |answer: &Answered| !answer.allowed && answer.left[0].1 >= answer.cost;
-    assert!(history.iter().any(by_the_second), "the rule for each user denies some");
-    judge(history, |asks| Policy::new(log, if asks.is_empty() { 2_000 } else { 60 }, DAY_US));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
     let servers = servers(&store, &rule("all", log, 1_000, DAY_US));
-    let mut callers = grpc(&servers).await;
+    let mut callers = grpc(&servers, SERVERS * CLIENTS).await;
     callers.extend(http(&servers));
-    callers.extend(resp(&servers).await);
+    callers.extend(resp(&servers, SERVERS * CLIENTS).await);
     let mut history = history(callers, Meets::One, DEEP).await;
     // Two of the protocols do not report the time.
     history.iter_mut().for_each(|answer| (answer.at_us, answer.values) = (0, None));

@@ -14,7 +14,6 @@ mod checks;
 mod client;
 mod command_line;
 mod commands;
-mod concurrency;
 mod decided;
 mod dedupe;
 mod envoy;

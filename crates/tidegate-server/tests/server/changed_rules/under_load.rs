@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::task::{JoinSet, block_in_place};
 
 use super::{folder, rules, serve};
+use crate::client::Client;
 use crate::envoy_api::{Code, RateLimitRequest};
 use crate::grpc;
 use crate::process::Server;
@@ -60,18 +61,20 @@ impl Shared {
 
 /// Clients of every protocol, each as fast as it is answered.
 fn clients(all: &mut JoinSet<()>, server: &Server, shared: &Arc<Shared>) {
-    let (http, seen) = (server.client(), Arc::clone(shared));
-    all.spawn(async move {
-        loop {
-            let began = seen.begin();
-            let answer = http.check(r#"{"descriptor": {"user": "ada"}}"#).await;
-            assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
-            assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
-            if !seen.note(began, answer.status == 200) {
-                break;
+    for http in [server.client(), Client::http2(server.http)] {
+        let seen = Arc::clone(shared);
+        all.spawn(async move {
+            loop {
+                let began = seen.begin();
+                let answer = http.check(r#"{"descriptor": {"user": "ada"}}"#).await;
+                assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
+                assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
+                if !seen.note(began, answer.status == 200) {
+                    break;
+                }
             }
-        }
-    });
+        });
+    }
     let (at, seen) = (server.grpc, Arc::clone(shared));
     all.spawn(async move {
         let mut client = grpc::client_at(at).await;

@@ -1,49 +1,13 @@
-//! The gRPC listener: authorization, shared limits, concurrency, health, and stopping.
+//! The gRPC listener: authorization, health, and stopping.
 
 use tonic::{Code as Failure, Request};
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use super::{ADA, Asked, RULES, answered, channel, client, descriptor, request};
+use super::{ADA, RULES, channel, client, descriptor, request};
 use crate::client::Client;
 use crate::envoy_api::{Code, RateLimitRequest, RateLimitResponse};
 use crate::process::Server;
-
-#[tokio::test]
-async fn one_rule_holds_through_both_doors() {
-    let mut asked = Asked::new().await;
-    let http = Client::new(asked.0.http);
-    let body = r#"{"domain": "edge", "descriptor": {"user": "ada"}, "cost": 2}"#;
-    assert_eq!(http.check(body).await.status, 200);
-    let answer = asked.ask(vec![descriptor(ADA)]).await;
-    assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "per-user", 0));
-    assert_eq!(http.check(body).await.status, 429);
-    assert_eq!(asked.ask(vec![descriptor(ADA)]).await.overall_code(), Code::OverLimit);
-}
-
-#[tokio::test]
-async fn ten_thousand_requests_at_once_admit_the_limit() {
-    const RULE: &str = "[[rule]]\nname = \"all\"\ndomain = \"edge\"\nalgorithm = \"fixed_window\"\n\
-                        limit = 1234\nwindow = \"1d\"\nanchor = \"first_request\"\n";
-    let server = Server::with_rules(RULE);
-    let mut tasks = tokio::task::JoinSet::new();
-    for _ in 0..4 {
-        let client = client(&server).await;
-        for _ in 0..50 {
-            let mut client = client.clone();
-            tasks.spawn(async move {
-                let mut admitted = 0;
-                for _ in 0..50 {
-                    let answer =
-                        client.should_rate_limit(request(vec![descriptor(ADA)])).await.unwrap();
-                    admitted += u32::from(answer.into_inner().overall_code() == Code::Ok);
-                }
-                admitted
-            });
-        }
-    }
-    assert_eq!(tasks.join_all().await.into_iter().sum::<u32>(), 1234);
-}
 
 #[tokio::test]
 async fn a_token_opens_the_door_where_one_is_asked_for() {

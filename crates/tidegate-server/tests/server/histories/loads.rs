@@ -10,35 +10,16 @@ fn log(limit: u64) -> Policy {
     Policy::new(AlgorithmKind::SlidingLog, limit, DAY_US)
 }
 
-/// Four servers that know these rules, by key and limit.
-fn four(store: &Store, rules: &[(&str, u64)]) -> Vec<Server> {
-    let rules =
-        rules.iter().map(|(key, limit)| rule(key, AlgorithmKind::SlidingLog, *limit, DAY_US));
-    servers(store, &rules.collect::<String>())
-}
-
-/// Connections over RESP, dealt to the servers in turn.
-async fn over_resp(servers: &[Server], connections: usize) -> Vec<Caller> {
-    let mut callers = Vec::new();
-    for server in servers.iter().cycle().take(connections) {
-        callers.push(Caller::Resp(TcpStream::connect(server.resp).await.unwrap()));
-    }
-    callers
-}
-
 /// Runs `judged` once for each load, each over a store and servers of its own.
 async fn under_each_load(rules: &[(&str, u64)], meets: Meets, judged: impl Fn(Vec<Answered>)) {
     for (connections, deep) in LOADS {
         let store = Store::start();
-        let servers = four(&store, rules);
-        let callers = if meets == Meets::Two {
-            let mut callers = Vec::new();
-            for server in servers.iter().cycle().take(connections) {
-                callers.push(Caller::Grpc(grpc::client(server).await));
-            }
-            callers
-        } else {
-            over_resp(&servers, connections).await
+        let rules =
+            rules.iter().map(|(key, limit)| rule(key, AlgorithmKind::SlidingLog, *limit, DAY_US));
+        let servers = servers(&store, &rules.collect::<String>());
+        let callers = match meets {
+            Meets::Two => grpc(&servers, connections).await,
+            Meets::One | Meets::Own(_) => resp(&servers, connections).await,
         };
         let history = history(callers, meets, deep).await;
         println!("{connections}x{deep}: {} answers", history.len());
@@ -56,6 +37,8 @@ async fn four_servers_answer_about_one_key_as_the_definition_under_each_load() {
 async fn four_servers_answer_about_a_global_rule_beside_one_for_each_user_under_each_load() {
     let rules = [("all", 500), ("user", 20)];
     under_each_load(&rules, Meets::Two, |history| {
+        let by_the_second = |answer: &Answered| !answer.allowed && answer.left[0].1 >= answer.cost;
+        assert!(history.iter().any(by_the_second), "the rule for each user denies some");
         judge(history, |asks| log(if asks.is_empty() { 500 } else { 20 }));
     })
     .await;
