@@ -193,8 +193,7 @@ async fn what_no_rule_matches_is_refused_where_that_is_chosen() {
         let series = format!("tidegate_unmatched_requests_total{{answer=\"{answer}\"}} {count}\n");
         assert!(metrics.contains(&series), "{metrics}");
     }
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     let lines = log.lines().filter(|line| line.contains("no rule matches a request"));
     let lines: Vec<_> = lines.collect();
     assert!(lines.len() == 2 && lines[0].contains("domain edge, entries usr"), "{lines:?}");

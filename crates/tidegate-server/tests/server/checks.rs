@@ -205,8 +205,7 @@ async fn a_limit_of_nothing_is_403_and_over_limit_without_a_reset() {
     let look = client.check(r#"{"descriptor": {"user": "a"}, "cost": 0}"#).await;
     assert_eq!((look.status.as_u16(), look.header("x-ratelimit-reset")), (200, None));
     let mut grpc = grpc::client(&server).await;
-    let mut question = grpc::request(vec![grpc::descriptor(&[("user", "a")])]);
-    question.domain = "default".to_owned();
+    let question = grpc::request_in("default", vec![grpc::descriptor(&[("user", "a")])]);
     let refused = grpc.should_rate_limit(question).await.unwrap().into_inner();
     assert_eq!(refused.overall_code(), Code::OverLimit);
     assert_eq!(refused.statuses[0].duration_until_reset, None);

@@ -1,11 +1,10 @@
 //! The command line: exit codes, the text at start, and streams whose reader goes away.
 
-use std::io::{BufRead, BufReader};
 use std::net::TcpStream;
 use std::process::{Command, Stdio};
 
 use crate::client::Client;
-use crate::process::{BINARY, Ended, Server, check, config, run};
+use crate::process::{BINARY, Ended, Server, check, config, prepared, run};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nlimit = 5\nwindow = \"1s\"\n";
@@ -128,23 +127,11 @@ fn an_address_that_cannot_be_bound_is_reported_with_its_option_and_exit_code_1()
 
 #[tokio::test]
 async fn a_listener_that_is_off_is_not_there_and_the_others_answer() {
-    let args =
-        ["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off", "--admin", "off"];
-    let mut child = Command::new(BINARY);
-    let child = child.args(args).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = child.spawn().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let printed: Vec<_> =
-        lines.by_ref().map(Result::unwrap).take_while(|l| !l.contains("curl")).collect();
+    let server = Server::with_arguments(&["--grpc", "off", "--resp", "off", "--admin", "off"]);
     for off in ["  grpc   off", "  resp   off", "  admin  off"] {
-        assert!(printed.iter().any(|line| line == off), "{off}: {printed:?}");
+        assert!(server.printed.lines().any(|line| line == off), "{off}: {}", server.printed);
     }
-    let http = printed.iter().find(|line| line.starts_with("  http ")).unwrap();
-    let url = http.split_whitespace().nth(1).unwrap();
-    let at = url.strip_prefix("http://").unwrap().parse().unwrap();
-    assert_eq!(Client::new(at).get("/healthz").await.status, 200);
-    child.kill().unwrap();
-    child.wait().unwrap();
+    assert_eq!(server.client().get("/healthz").await.status, 200);
 }
 
 #[test]
@@ -234,7 +221,7 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
 /// Every listener has its share, and the log reports when one is full.
 #[tokio::test]
 async fn clients_of_one_listener_leave_file_handles_to_the_others() {
-    let mut server = Server::with_file_handles(120);
+    let mut server = Server::of(prepared("ulimit -n 120 &&"), &[]);
     assert!(server.logs("fewer file handles").contains("file_handles=120"));
     let _crowd: Vec<_> = (0..200).map(|_| TcpStream::connect(server.resp).unwrap()).collect();
     let full = server.logs("holds as many connections as it may");
@@ -242,26 +229,14 @@ async fn clients_of_one_listener_leave_file_handles_to_the_others() {
     for listener in [server.http, server.admin] {
         assert_eq!(Client::new(listener).get("/healthz").await.status, 200);
     }
-    server.signal("TERM");
-    let log = server.ended(0);
+    let log = server.stopped();
     assert!(!log.contains("WARN"), "it warns once: {log}");
 }
 
 #[test]
 fn threads_that_need_more_file_handles_than_there_were_at_first_are_begun() {
-    let serve = format!("ulimit -Sn 64 && exec {BINARY} serve --http 127.0.0.1:0 \"$@\"");
-    let mut child = Command::new("sh")
-        .args(["-c", &serve, "sh", "--grpc", "127.0.0.1:0", "--grpc-threads", "30"])
-        .args(["--resp", "off", "--admin", "off"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let begun = lines.any(|line| line.is_ok_and(|line| line.contains("http://127.0.0.1")));
-    let _ = child.kill();
-    let _ = child.wait();
-    assert!(begun, "it could not start");
+    let more = ["--grpc-threads", "30", "--resp", "off", "--admin", "off"];
+    Server::of(prepared("ulimit -Sn 64 &&"), &more).stopped();
 }
 
 #[test]

@@ -4,8 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::client::Client;
-use crate::envoy_api::RateLimitRequest;
-use crate::grpc::{client, descriptor};
+use crate::grpc::{client, descriptor, request_in};
 use crate::process::Server;
 
 /// Two a day, which do not come back while a test runs.
@@ -51,15 +50,12 @@ async fn asked(rules: &str, level: &str) -> (Vec<String>, String) {
     answers.push(over_resp(server.resp, "CL.THROTTLE ann-5 0 1 86400\r\n"));
     let mut grpc = client(&server).await;
     for _ in 0..3 {
-        let descriptors = vec![descriptor(&[("user", "ann-6")])];
-        let domain = "shop".to_owned();
-        let request = RateLimitRequest { domain, descriptors, hits_addend: 0 };
+        let request = request_in("shop", vec![descriptor(&[("user", "ann-6")])]);
         let reply = grpc.should_rate_limit(request).await.unwrap().into_inner();
         answers.push(format!("grpc {}", reply.overall_code));
     }
     drop(grpc);
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     (answers, log)
 }
 

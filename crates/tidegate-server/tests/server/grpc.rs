@@ -85,8 +85,13 @@ pub(crate) fn giving_back(hits: u64, entries: &[(&str, &str)]) -> RateLimitDescr
     RateLimitDescriptor { is_negative_hits: true, ..costing(hits, entries) }
 }
 
+/// A request of the domain of this file's rules.
 pub(crate) fn request(descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
-    RateLimitRequest { domain: "edge".to_owned(), descriptors, hits_addend: 0 }
+    request_in("edge", descriptors)
+}
+
+pub(crate) fn request_in(domain: &str, descriptors: Vec<RateLimitDescriptor>) -> RateLimitRequest {
+    RateLimitRequest { domain: domain.to_owned(), descriptors, hits_addend: 0 }
 }
 
 /// A server of these rules, and a client.
@@ -236,8 +241,7 @@ async fn as_many_descriptors_as_there_may_be_and_a_domain_without_rules_are_deci
     let mut asked = Asked::new().await;
     let many = asked.ask(vec![costing(0, ADA); 63]).await;
     assert_eq!(many.statuses.len(), 63);
-    let elsewhere =
-        RateLimitRequest { domain: "none".to_owned(), ..request(vec![descriptor(ADA)]) };
+    let elsewhere = request_in("none", vec![descriptor(ADA)]);
     let answer = asked.try_ask(elsewhere).await.unwrap();
     assert_eq!(answered(&answer.statuses[0]), (Code::Ok, "", u32::MAX));
 }

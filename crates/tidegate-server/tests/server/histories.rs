@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::envoy_api::{Code, RateLimitRequest};
+use crate::envoy_api::Code;
 use crate::grpc;
 use crate::grpc::RateLimitServiceClient;
 use crate::process::Server;
@@ -148,7 +148,7 @@ impl Asked {
         if meets == Meets::Two {
             descriptors.push(grpc::costing(self.cost, &[("user", &self.user)]));
         }
-        let request = RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
+        let request = grpc::request_in("default", descriptors);
         let answer = loop {
             match client.should_rate_limit(request.clone()).await {
                 Ok(answer) => break answer.into_inner(),

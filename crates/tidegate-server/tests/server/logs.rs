@@ -14,27 +14,28 @@ const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 const LINES: usize = 320;
 const LINE: usize = 4_096;
 
-#[tokio::test]
-async fn a_log_that_nobody_reads_stops_neither_listeners_nor_the_end() {
+/// A server of one thread whose log is not read, so that its pipe and its queue are full.
+async fn unread() -> Server {
     let server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
     let client = server.client();
     let path = format!("/{}", "a".repeat(LINE));
     for _ in 0..LINES {
         assert_eq!(client.get(&path).await.status, 404);
     }
-    assert_eq!(client.check(BODY).await.status, 200);
+    server
+}
+
+#[tokio::test]
+async fn a_log_that_nobody_reads_stops_neither_listeners_nor_the_end() {
+    let server = unread().await;
+    assert_eq!(server.client().check(BODY).await.status, 200);
     server.signal("TERM");
     assert_eq!(server.end_unread(), Some(0));
 }
 
 #[tokio::test]
 async fn lines_that_were_dropped_are_counted_once_somebody_reads_again() {
-    let mut server = Server::with_arguments(&["--threads", "1", "--log-level", "debug"]);
-    let client = server.client();
-    let path = format!("/{}", "a".repeat(LINE));
-    for _ in 0..LINES {
-        assert_eq!(client.get(&path).await.status, 404);
-    }
+    let mut server = unread().await;
     let answer = server.logs("log lines were dropped");
     let count = |name: &str| -> usize {
         let from = answer.split_once(name).unwrap().1;
@@ -64,8 +65,7 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
     let mut refused = [0; 10];
     resp.read_exact(&mut refused).unwrap();
     assert_eq!(&refused, b"-WRONGPASS");
-    server.signal("TERM");
-    let log = server.ended(0);
+    let log = server.stopped();
     let answers: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
     assert_eq!(answers.len(), 1, "{log}");
     assert!(answers[0].contains("known token clients=3 admin=2"), "{log}");
@@ -82,8 +82,7 @@ async fn a_line_of_json_is_json_whatever_a_caller_names() {
     assert_eq!(client.check(&body).await.status, 200);
     let body = json!({"descriptor": {"ip": EVIL, EVIL: EVIL}}).to_string();
     assert_eq!(client.check(&body).await.status, 200);
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     let lines = log.lines().map(|line| serde_json::from_str(line).map_err(|why| (line, why)));
     let lines: Vec<Value> = lines.collect::<Result<_, _>>().unwrap();
     assert!(lines.iter().any(|line| line.to_string().contains("202e")), "{log}");
@@ -138,7 +137,6 @@ async fn control_characters_are_never_printed() {
         )
         .unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     is_plain(&log);
 }

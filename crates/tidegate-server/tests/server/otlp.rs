@@ -78,9 +78,7 @@ async fn a_request_of_a_sampled_trace_has_a_span_in_it() {
     let mut call = tonic::Request::new(grpc::request(vec![grpc::descriptor(&[("key", "a")])]));
     call.metadata_mut().insert("traceparent", sampled.parse().unwrap());
     grpc::client(&server).await.should_rate_limit(call).await.unwrap();
-    server.signal("TERM");
-    let (code, log) = tokio::task::spawn_blocking(|| server.end()).await.unwrap();
-    assert_eq!(code, Some(0), "{log}");
+    tokio::task::spawn_blocking(|| server.stopped()).await.unwrap();
 
     let spans = collector.0.lock().unwrap();
     assert_eq!(spans.len(), 2, "{spans:?}");
@@ -101,8 +99,7 @@ async fn a_request_of_a_sampled_trace_has_a_span_in_it() {
 #[test]
 fn a_collector_that_is_away_holds_up_nothing() {
     let server = Server::with_arguments(&["--otlp", "http://127.0.0.1:9"]);
-    server.signal("TERM");
-    assert_eq!(server.end().0, Some(0));
+    server.stopped();
     let said = run(&["serve", "--otlp", "https://collector:4317"]).refused(2);
     assert!(said.contains("http://127.0.0.1:4317"), "{said}");
 }

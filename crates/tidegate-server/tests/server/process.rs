@@ -77,13 +77,6 @@ impl Server {
         Self::spawn(command, None, &[])
     }
 
-    /// The rules that are built in, in a process that may open this many files.
-    pub(crate) fn with_file_handles(handles: u32) -> Self {
-        let mut command = Command::new("sh");
-        command.args(["-c", &format!("ulimit -n {handles} && exec \"$0\" \"$@\""), BINARY]);
-        Self::spawn(command, None, &[])
-    }
-
     /// A prepared command, with these arguments.
     pub(crate) fn of(command: Command, arguments: &[&str]) -> Self {
         Self::spawn(command, None, arguments)
@@ -132,6 +125,11 @@ impl Server {
 
     pub(crate) async fn metrics(&self) -> String {
         self.operator().get("/metrics").await.text
+    }
+
+    /// The value of a series, by its name and labels as they are written; nothing if there is none.
+    pub(crate) async fn metric(&self, series: &str) -> Option<u64> {
+        value(&self.metrics().await, series)
     }
 
     /// Runs a command of an operator against it.
@@ -195,6 +193,12 @@ impl Server {
         }
     }
 
+    /// Stops it, which it does with exit code 0; returns the log, as far as it was not read.
+    pub(crate) fn stopped(self) -> String {
+        self.signal("TERM");
+        self.ended(0)
+    }
+
     /// Waits for the end without reading its log; returns the exit code.
     pub(crate) fn end_unread(mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
@@ -222,10 +226,25 @@ impl Drop for Server {
     }
 }
 
+/// The value of a series in a text of metrics.
+pub(crate) fn value(metrics: &str, series: &str) -> Option<u64> {
+    metrics.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
+}
+
+/// The address of a listener; port 0 of no address if it is off.
 fn address(printed: &str, heading: &str) -> SocketAddr {
     let line = printed.lines().find(|line| line.starts_with(heading)).unwrap();
-    let url = line.split_whitespace().nth(1).unwrap();
-    url.split_once("://").unwrap().1.parse().unwrap()
+    match line.split_whitespace().nth(1).unwrap() {
+        "off" => SocketAddr::from(([0; 4], 0)),
+        url => url.split_once("://").unwrap().1.parse().unwrap(),
+    }
+}
+
+/// The binary in a process that a line of the shell prepares.
+pub(crate) fn prepared(line: &str) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("{line} exec \"$0\" \"$@\""), BINARY]);
+    command
 }
 
 /// Serves at any free port of each listener that the arguments do not name.

@@ -71,8 +71,7 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
     let metrics = server.metrics().await;
     let count = "tidegate_reserved_units_lost_total{cause=\"debt_cut\"} 3007\n";
     assert!(metrics.contains(count), "{metrics}");
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     assert!(log.contains("the units above are not taken"), "{log}");
 }
 
@@ -93,8 +92,7 @@ async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted
         let count = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}} {units}\n");
         assert!(metrics.contains(&count), "{metrics}");
     }
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     assert!(log.contains("of a rule that is gone"), "{log}");
 }
 

@@ -1,13 +1,12 @@
 //! Operators who may change, operators who may only read, and the lines of the log about changes.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
 
 use serde_json::json;
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Server, not_started, not_started_in};
+use crate::process::{Server, not_started, not_started_in};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -229,15 +228,9 @@ fn beyond_loopback_operators_are_asked_for_a_token() {
 fn tokens_that_a_network_sees_are_a_warning() {
     let files = Certificates::folder();
     let token = files.with("token", &"a".repeat(32));
-    let mut command = Command::new(BINARY);
-    command.args(["serve", "--http", "0.0.0.0:0", "--grpc", "off", "--resp", "off"]);
-    command.args(["--admin", "off", "--token-file", &token]);
-    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-    let warned = lines.find(|line| line.contains("its tokens travel unencrypted"));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    assert!(warned.is_some_and(|line| line.contains("--http is not on loopback")));
+    let more = ["--http", "0.0.0.0:0", "--token-file", &token];
+    let warned = Server::with_arguments(&more).logs("its tokens travel unencrypted");
+    assert!(warned.contains("--http is not on loopback"), "{warned}");
 }
 
 #[test]

@@ -32,7 +32,6 @@ fn a_service_manager_that_is_not_there_is_one_warning() {
     let mut server = Server::with_variable("NOTIFY_SOCKET", "/nowhere/notify");
     let warning = server.logs("NOTIFY_SOCKET");
     assert!(warning.contains("WARN") && warning.contains("No such file"), "{warning}");
-    server.signal("TERM");
-    let log = server.ended(0);
+    let log = server.stopped();
     assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
 }

@@ -16,7 +16,7 @@ use tempfile::TempDir;
 use tidegate::{Clock, Gate, SystemClock, config};
 use tokio::time::sleep;
 
-use crate::process::{ANY_PORTS, BINARY, Ended, Server, check, config as file_of};
+use crate::process::{ANY_PORTS, BINARY, Ended, Server, check, config as file_of, prepared};
 
 const RULES: &str = r#"
 rule = [
@@ -68,15 +68,10 @@ async fn asked(server: &Server, user: &str) -> u16 {
     server.client().check(&body).await.status.as_u16()
 }
 
-async fn count(server: &Server, series: &str) -> u64 {
-    let text = server.metrics().await;
-    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok()).unwrap()
-}
-
 /// Waits for this many more of a series.
 async fn wait_for_more(server: &Server, series: &str, more: u64) {
-    let before = count(server, series).await;
-    while count(server, series).await < before + more {
+    let before = server.metric(series).await.unwrap();
+    while server.metric(series).await < Some(before + more) {
         sleep(Duration::from_millis(20)).await;
     }
 }
@@ -84,18 +79,13 @@ async fn wait_for_more(server: &Server, series: &str, more: u64) {
 const SUCCEEDED: &str = "tidegate_snapshots_total{outcome=\"succeeded\"}";
 const FAILED: &str = "tidegate_snapshots_total{outcome=\"failed\"}";
 
-fn ended(server: Server) -> String {
-    server.signal("TERM");
-    server.ended(0)
-}
-
 #[tokio::test]
 async fn what_was_used_before_a_stop_is_used_after_it() {
     let place = Place::new();
     let mut server = place.server(&[]);
     server.logs("no snapshot is there yet");
     assert_eq!([asked(&server, "ada").await, asked(&server, "ada").await], [200, 200]);
-    assert!(ended(server).contains("the snapshot is written"));
+    assert!(server.stopped().contains("the snapshot is written"));
     assert_eq!(fs::metadata(place.file()).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(place.names(), ["limiters", "limiters.lock"]);
     let mut server = place.server(&[]);
@@ -109,7 +99,7 @@ async fn a_kill_forgets_what_came_after_the_last_snapshot_and_no_more() {
     let server = place.server(&["--snapshot-every", "100ms"]);
     assert_eq!([asked(&server, "ada").await, asked(&server, "ada").await], [200, 200]);
     wait_for_more(&server, SUCCEEDED, 2).await;
-    assert_eq!(count(&server, FAILED).await, 0);
+    assert_eq!(server.metric(FAILED).await, Some(0));
     drop(server);
     let server = place.server(&[]);
     assert_eq!([asked(&server, "ada").await, asked(&server, "bob").await], [429, 200]);
@@ -118,7 +108,7 @@ async fn a_kill_forgets_what_came_after_the_last_snapshot_and_no_more() {
 #[tokio::test]
 async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
     let place = Place::new();
-    ended(place.server(&[]));
+    place.server(&[]).stopped();
     let mut bytes = fs::read(place.file()).unwrap();
     bytes[30] ^= 1;
     fs::write(place.file(), &bytes).unwrap();
@@ -129,7 +119,7 @@ async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
         "{warning}"
     );
     assert_eq!(asked(&server, "ada").await, 200);
-    ended(server);
+    server.stopped();
     let names = place.names();
     let aside = names.iter().find(|name| name.starts_with("limiters.damaged-")).unwrap();
     assert_eq!(fs::read(place.0.path().join(aside)).unwrap(), bytes);
@@ -142,8 +132,8 @@ fn two_servers_do_not_share_a_file_and_a_folder_is_none() {
     let first = place.server(&[]);
     let said = place.refused();
     assert!(said.contains("another server uses it"), "{said}");
-    ended(first);
-    ended(place.server(&[]));
+    first.stopped();
+    place.server(&[]).stopped();
     fs::remove_file(place.file()).unwrap();
     fs::create_dir(place.file()).unwrap();
     let said = place.refused();
@@ -171,7 +161,7 @@ async fn a_file_that_cannot_be_replaced_is_an_error_until_it_can() {
 }
 
 /// Writes the limiters of so many users. All of them have used their whole limit.
-fn prepared(file: &Path, users: usize) {
+fn fill(file: &Path, users: usize) {
     let gate = Gate::new(config::parse("test", RULES).unwrap());
     for user in 0..users {
         let user = user.to_string();
@@ -184,18 +174,16 @@ fn prepared(file: &Path, users: usize) {
 #[tokio::test]
 async fn on_a_full_disk_the_file_before_stays_whole() {
     let place = Place::new();
-    prepared(&place.file(), 2_000);
+    fill(&place.file(), 2_000);
     let before = fs::read(place.file()).unwrap();
     let rules = file_of(RULES);
-    let mut command = Command::new("sh");
-    let line = "trap '' XFSZ && ulimit -f 64 && exec \"$0\" \"$@\"";
-    command.args(["-c", line, BINARY]);
+    let command = prepared("trap '' XFSZ && ulimit -f 64 &&");
     let all = place.with(&["--snapshot-every", "100ms", "-c", rules.path()]);
     let mut server = Server::of(command, &all.iter().map(String::as_str).collect::<Vec<_>>());
     wait_for_more(&server, FAILED, 2).await;
     assert!(server.logs("cannot be written").contains("ERROR"));
     assert_eq!(asked(&server, "0").await, 429, "it decides");
-    let log = ended(server);
+    let log = server.stopped();
     assert!(!log.contains("the snapshot is written"), "{log}");
     assert_eq!(fs::read(place.file()).unwrap(), before);
     assert_eq!(place.names(), ["limiters", "limiters.lock"]);
@@ -204,7 +192,7 @@ async fn on_a_full_disk_the_file_before_stays_whole() {
 #[tokio::test]
 async fn a_server_that_is_killed_at_any_moment_leaves_a_whole_file() {
     let (place, users) = (Place::new(), 60_000);
-    prepared(&place.file(), users);
+    fill(&place.file(), users);
     let rounds = if testkit::threads::long() { 40_u64 } else { 8 };
     for round in 0..rounds {
         let server = place.server(&["--snapshot-every", "100ms"]);
@@ -216,7 +204,7 @@ async fn a_server_that_is_killed_at_any_moment_leaves_a_whole_file() {
         assert_eq!(loaded.limiters, users as u64 + 1, "round {round}");
         assert!(!gate.admits(("default", &[("user", "7")])), "round {round}");
     }
-    ended(place.server(&[]));
+    place.server(&[]).stopped();
     assert_eq!(place.names(), ["limiters", "limiters.lock"], "nothing else is left");
 }
 
@@ -234,10 +222,8 @@ fn a_file_beside_a_store_has_no_effect_and_that_is_said() {
 
 /// A command that gets this socket as a service manager passes it, under a name.
 fn with_socket(socket: &TcpListener, name: &str) -> Command {
-    let mut command = Command::new("sh");
-    let passes = "exec 3<&0 </dev/null && LISTEN_FDS=1 LISTEN_PID=$$ exec \"$0\" \"$@\"";
-    command.args(["-c", passes, BINARY]).env("LISTEN_FDNAMES", name);
-    command.stdin(OwnedFd::from(socket.try_clone().unwrap()));
+    let mut command = prepared("exec 3<&0 </dev/null && LISTEN_FDS=1 LISTEN_PID=$$");
+    command.env("LISTEN_FDNAMES", name).stdin(OwnedFd::from(socket.try_clone().unwrap()));
     command
 }
 
@@ -294,14 +280,14 @@ fn while_a_server_is_replaced_nobody_is_refused_a_connection_and_the_limit_holds
             while admitted.load(SeqCst) < part * LIMIT / 4 && unanswered.load(SeqCst) == 0 {
                 thread::yield_now();
             }
-            ended(server);
+            server.stopped();
             start()
         })
     });
     assert_eq!(asked_once(at), Some(false));
     assert_eq!((admitted.load(SeqCst), unanswered.load(SeqCst)), (LIMIT, 0));
     println!("the longest request took {longest_us:?} us, a replacement in it");
-    ended(server);
+    server.stopped();
 }
 
 #[test]

@@ -191,6 +191,5 @@ fn settings_of_flags_and_variables_are_logged_and_a_variable_that_means_nothing_
     assert!(
         line.contains("TIDEGATE_TOKEN_FIEL") && line.contains("did you mean TIDEGATE_TOKEN_FILE?")
     );
-    server.signal("TERM");
-    assert!(!server.end().1.contains("TIDEGATE_OF_MINE"));
+    assert!(!server.stopped().contains("TIDEGATE_OF_MINE"));
 }

@@ -13,7 +13,6 @@ use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 use crate::client::Client;
-use crate::envoy_api::RateLimitRequest;
 use crate::grpc;
 use crate::process::{BINARY, Ended, Server, config, not_started, not_started_in};
 use crate::proxy::{Proxy, Way};
@@ -147,13 +146,11 @@ async fn a_store_that_is_away_is_a_503_only_where_a_rule_is_closed_then() {
         let refund = server.operator().post("/v1/refund", ADA).await;
         assert_eq!(refund.header("retry-after"), Some("1"));
         assert!(refund.problem(503).contains("nothing was changed: repeat it"));
-        let check = grpc::request(vec![grpc::descriptor(&[("user", "ada")])]);
-        let check = RateLimitRequest { domain: "default".to_owned(), ..check };
+        let check = grpc::request_in("default", vec![grpc::descriptor(&[("user", "ada")])]);
         let reported = grpc::client(&server).await.should_rate_limit(check).await.unwrap();
         let reported = reported.into_inner().dynamic_metadata.unwrap().fields;
         assert_eq!(reported.keys().collect::<Vec<_>>(), ["degraded"], "{choice}");
-        let back = vec![grpc::giving_back(1, &[("user", "ada")])];
-        let back = RateLimitRequest { domain: "default".to_owned(), ..grpc::request(back) };
+        let back = grpc::request_in("default", vec![grpc::giving_back(1, &[("user", "ada")])]);
         let message = grpc::client(&server).await.should_rate_limit(back).await.unwrap_err();
         assert_eq!(message.code(), tonic::Code::Unavailable, "{message:?}");
         assert_eq!(server.client().get("/healthz").await.status, 200);
@@ -278,27 +275,12 @@ fn what_can_not_be_with_a_store_is_reported_at_start() {
 fn grpc_has_threads_of_its_own_over_a_store_and_a_listener_that_is_off_has_none() {
     let store = Store::start();
     let started = |more: &[&str]| {
-        let mut child = Command::new(BINARY)
-            .args(["serve", "--http", "127.0.0.1:0", "--resp", "off", "--admin", "off"])
-            .args(["--grpc-threads", "3", "--threads", "2"])
-            .args(more)
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-        let mut answers = Vec::new();
-        for line in lines {
-            answers.push(line);
-            if answers.last().unwrap().contains("started") {
-                break;
-            }
-        }
-        let _ = child.kill();
-        let _ = child.wait();
-        let warned = answers.iter().any(|line| line.contains("--grpc-threads has no effect"));
-        (warned, answers.pop().unwrap())
+        let off = ["--resp", "off", "--admin", "off", "--grpc-threads", "3", "--threads", "2"];
+        let log = Server::with_arguments(&[&off, more].concat()).stopped();
+        let line = log.lines().find(|line| line.contains("started")).unwrap().to_owned();
+        (log.contains("--grpc-threads has no effect"), line)
     };
-    let (warned, line) = started(&["--grpc", "127.0.0.1:0", "--store", &store.url()]);
+    let (warned, line) = started(&["--store", &store.url()]);
     assert!(!warned && line.contains("grpc_threads=3"), "{line}");
     let (warned, line) = started(&["--grpc", "off"]);
     assert!(warned && line.contains("grpc_threads=0"), "{line}");

@@ -14,8 +14,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 use crate::certificates::Certificates;
-use crate::envoy_api::{Entry, RateLimitDescriptor, RateLimitRequest};
-use crate::grpc::RateLimitServiceClient;
+use crate::grpc::{RateLimitServiceClient, costing, request_in};
 use crate::process::{Server, run};
 use crate::raw::{CHECK, responses};
 
@@ -146,10 +145,7 @@ async fn envoys_service_is_answered_inside_tls_and_not_outside() {
 /// The number of statuses that the service there returns for one descriptor; `None` if it does not answer.
 async fn statuses(at: SocketAddr) -> Option<usize> {
     let mut client = RateLimitServiceClient::connect(format!("http://{at}")).await.ok()?;
-    let entry = Entry { key: "user".to_owned(), value: "ada".to_owned() };
-    let descriptor = RateLimitDescriptor { entries: vec![entry], ..Default::default() };
-    let (domain, descriptors) = ("default".to_owned(), vec![descriptor]);
-    let request = RateLimitRequest { domain, descriptors, hits_addend: 1 };
+    let request = request_in("default", vec![costing(1, &[("user", "ada")])]);
     let answer = client.should_rate_limit(request).await;
     answer.ok().map(|answer| answer.into_inner().statuses.len())
 }
@@ -217,9 +213,7 @@ async fn clients_that_never_agree_hold_up_nobody_and_not_the_end() {
         silent.push(stream);
     }
     assert_eq!(checked(&files, server.http, None).await.unwrap(), OK);
-    server.signal("TERM");
-    let (code, log) = server.end();
-    assert_eq!(code, Some(0));
+    let log = server.stopped();
     assert!(log.contains("connections_cut=0"), "{log}");
 }
 
@@ -287,8 +281,7 @@ async fn a_certificate_that_hangs_holds_up_neither_decisions_nor_the_end() {
     server.signal("HUP");
     assert_eq!(shown(&files, server.http).await, first, "those read before stay in force");
     assert_eq!(checked(&files, server.http, None).await.unwrap(), OK);
-    server.signal("TERM");
-    let log = server.ended(0);
+    let log = server.stopped();
     assert!(log.contains("stopped connections_cut=0"), "{log}");
 }
 

@@ -48,8 +48,7 @@ async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_
     }
     let log = server.logs("descriptor 0 has 65 entries");
     assert!(log.contains("peer=127.0.0.1:") && log.contains("listener=\"grpc\""), "{log}");
-    server.signal("TERM");
-    let (_, log) = server.end();
+    let log = server.stopped();
     assert!(!log.contains("a request was not understood"), "one of each kind came before: {log}");
 }
 

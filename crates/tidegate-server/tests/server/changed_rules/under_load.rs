@@ -12,7 +12,7 @@ use tokio::task::{JoinSet, block_in_place};
 
 use super::{folder, rules, serve};
 use crate::client::Client;
-use crate::envoy_api::{Code, RateLimitRequest};
+use crate::envoy_api::Code;
 use crate::grpc;
 use crate::process::Server;
 use crate::store::Store;
@@ -80,9 +80,7 @@ fn clients(all: &mut JoinSet<()>, server: &Server, shared: &Arc<Shared>) {
         let mut client = grpc::client_at(at).await;
         loop {
             let began = seen.begin();
-            let descriptors = vec![grpc::descriptor(&[("user", "ada")])];
-            let request =
-                RateLimitRequest { domain: "default".into(), ..grpc::request(descriptors) };
+            let request = grpc::request_in("default", vec![grpc::descriptor(&[("user", "ada")])]);
             let answer = client.should_rate_limit(request).await.unwrap().into_inner();
             if !seen.note(began, answer.overall_code() == Code::Ok) {
                 break;
