@@ -6,9 +6,9 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::client::Client;
-use crate::envoy_api::{Code, RateLimitRequest};
-use crate::grpc::{self, descriptor, request};
-use crate::process::Server;
+use crate::envoy_api::Code;
+use crate::grpc::{self, descriptor, request, request_in};
+use crate::process::{Server, value};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -17,11 +17,6 @@ rule = [
     { name = "tried", key = ["user"], algorithm = "fixed_window", limit = 1, window = "365d", mode = "shadow" },
 ]
 "#;
-
-/// The value of a series, by its name and labels as they are written.
-fn value(text: &str, series: &str) -> Option<u64> {
-    text.lines().find_map(|line| line.strip_prefix(series)?.trim().parse().ok())
-}
 
 async fn metrics(server: &Server) -> String {
     let answer = server.operator().get("/metrics").await;
@@ -73,8 +68,7 @@ async fn each_request_counts_once_at_its_listener() {
 
     let mut grpc = grpc::client(&server).await;
     for _ in 0..3 {
-        let asked = request(vec![descriptor(&[("user", "gus")])]);
-        let asked = RateLimitRequest { domain: "default".to_owned(), ..asked };
+        let asked = request_in("default", vec![descriptor(&[("user", "gus")])]);
         grpc.should_rate_limit(asked).await.unwrap();
     }
     let refused = grpc.should_rate_limit(request(Vec::new())).await.unwrap().into_inner();
@@ -108,48 +102,19 @@ async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
 }
 
 #[tokio::test]
-async fn rules_count_their_decisions_and_keys() {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
-    for user in ["ada", "ada", "ada", "bob"] {
-        client.check(&json!({"descriptor": {"user": user}}).to_string()).await;
-    }
-    let text = metrics(&server).await;
-    let of = |rule: &str, outcome: &str| {
-        let labels = format!(r#"{{domain="default",rule="{rule}",outcome="{outcome}"}}"#);
-        value(&text, &format!("tidegate_rule_decisions_total{labels}"))
-    };
-    assert_eq!([of("per-user", "allowed"), of("per-user", "refused")], [Some(3), Some(1)]);
-    assert_eq!([of("tried", "shadow_allowed"), of("tried", "shadow_refused")], [Some(2), Some(2)]);
-    assert_eq!([of("per-user", "shadow_refused"), of("tried", "allowed")], [None, None]);
-    let all = r#"tidegate_request_duration_seconds_bucket{le="+Inf",listener="http"}"#;
-    assert_eq!(value(&text, all), Some(4), "a histogram without this bucket has no quantiles");
-    let keys = r#"tidegate_rule_keys{domain="default",rule="per-user"}"#;
-    assert_eq!(value(&text, keys), Some(2));
-    let bytes = r#"tidegate_rule_memory_bytes{domain="default",rule="per-user"}"#;
-    assert!(value(&text, bytes).unwrap() > 0);
-    assert!(!text.contains("ada"), "a caller is no label: {text}");
-}
-
-#[tokio::test]
-async fn a_store_is_shown_with_its_calls_and_its_outage() {
-    let mut store = testkit::store::Server::start(&[], &[]);
+async fn a_store_is_shown_with_its_calls() {
+    let store = testkit::store::Server::start(&[], &[]);
     let url = format!("redis://127.0.0.1:{}", store.port);
     // No answer is late, however slow the machine.
     let rules = format!("{RULES}[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n");
-    let mut server = Server::with_rules(&rules);
-    let client = server.client();
+    let server = Server::with_rules(&rules);
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
-    assert_eq!(client.check(&ask).await.status, 200);
+    assert_eq!(server.client().check(&ask).await.status, 200);
     let sent = "CL.THROTTLE ada 0 1 86400 1\r\nTG.CHECK default user bob\r\n\
                 TG.PEEK default user bob\r\nCL.THROTTLE ada 0 none 86400 1\r\nQUIT\r\n";
     raw::exchange(server.resp, sent).await;
     assert_eq!(counted(&server, "resp").await, [2, 0, 0, 1, 2], "commands that wait for it");
     let text = metrics(&server).await;
-    let state = |text: &str, state: &str| {
-        value(text, &format!(r#"tidegate_store_state{{state="{state}"}}"#))
-    };
-    assert_eq!([state(&text, "available"), state(&text, "unavailable")], [Some(1), Some(0)]);
     assert!(value(&text, "tidegate_store_call_duration_seconds_count").unwrap() > 0);
     // The server itself asks the store now and then.
     let began = Instant::now();
@@ -157,14 +122,7 @@ async fn a_store_is_shown_with_its_calls_and_its_outage() {
         assert!(began.elapsed() < Duration::from_secs(60), "a call is under way for ever");
     }
     assert!(!text.contains("tidegate_rule_keys"), "its keys are in the store");
-    store.kill();
-    assert_eq!(client.check(&ask).await.status, 200);
-    let _ = server.logs("the store is unavailable");
-    let text = metrics(&server).await;
-    assert_eq!([state(&text, "available"), state(&text, "unavailable")], [Some(0), Some(1)]);
-    let degraded = r#"tidegate_degraded_requests_total{cause="unavailable"}"#;
-    assert_eq!(value(&text, degraded), Some(1));
     let allowed =
         r#"tidegate_rule_decisions_total{domain="default",rule="per-user",outcome="allowed"}"#;
-    assert_eq!(value(&text, allowed), Some(3));
+    assert_eq!(value(&text, allowed), Some(2));
 }

@@ -1,32 +1,46 @@
-//! Reports of an outage of the store to operators: in the log, and at `/healthz`.
+//! Reports of an outage of the store to operators: in the log, at `/healthz`, and in the metrics.
 
-use crate::process::Server;
+use crate::process::{Server, value};
 
 const RULE: &str =
     "[[rule]]\nname = \"r\"\nalgorithm = \"sliding_log\"\nlimit = 9\nwindow = \"1d\"\n";
 
 #[tokio::test]
-async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz() {
+async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz_and_metrics() {
     let mut store = testkit::store::Server::start(&[], &[]);
     let address = format!("store=\"redis://127.0.0.1:{}/0\"", store.port);
     let rules = format!("{RULE}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
     let mut server = Server::with_rules(&rules);
     let client = server.client();
-    let health = async || {
+    let admin = server.operator();
+    let is_shown = async |state: &str| {
+        let metrics = admin.get("/metrics").await.text;
+        for one in ["available", "unavailable"] {
+            let series = format!("tidegate_store_state{{state=\"{one}\"}}");
+            assert_eq!(value(&metrics, &series), Some(u64::from(one == state)), "{metrics}");
+        }
+        // It asks for a decision as well.
         let answer = client.get("/healthz").await;
         assert_eq!(answer.status, 200, "{}", answer.text);
-        answer.json()["store"]["state"].clone()
+        assert_eq!(answer.json()["store"]["state"], state);
+        metrics
     };
-    assert_eq!(health().await, "available");
+    is_shown("available").await;
     store.kill();
     assert_eq!(client.check(r#"{"descriptor": {}}"#).await.status, 200);
     let message = server.logs("the store is unavailable");
     assert!(message.contains(&address), "{message}");
-    assert_eq!(health().await, "unavailable");
+    let metrics = is_shown("unavailable").await;
+    for series in [
+        r#"tidegate_degraded_requests_total{cause="unavailable"}"#,
+        r#"tidegate_rule_decisions_total{domain="default",rule="r",outcome="allowed"}"#,
+    ] {
+        assert_eq!(value(&metrics, series), Some(1), "{metrics}");
+    }
     store.start_again(&[]);
     let message = server.logs("the store is back");
     assert!(message.contains(&address) && message.contains("outage=\""), "{message}");
-    assert_eq!(health().await, "available");
+    is_shown("available").await;
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::{Value, json};
 
-use crate::process::{BINARY, Ended, Server};
+use crate::process::{BINARY, Ended, Server, value};
 use crate::raw;
 
 const RULES: &str = r#"
@@ -90,6 +90,19 @@ async fn units_and_decisions_of_each_rule_are_in_the_statistics_and_the_metrics(
         let line = format!("tidegate_rule_decisions_total{labels} {expected}\n");
         assert!(metrics.contains(&line), "{line}{metrics}");
     }
+    for absent in
+        ["rule=\"per-user\",outcome=\"shadow_refused\"", "rule=\"tried\",outcome=\"allowed\""]
+    {
+        assert!(!metrics.contains(absent), "{absent}: {metrics}");
+    }
+    let all = r#"tidegate_request_duration_seconds_bucket{le="+Inf",listener="http"}"#;
+    assert_eq!(value(&metrics, all), Some(3), "a histogram without this bucket has no quantiles");
+    let of_users = |family: &str| {
+        value(&metrics, &format!("{family}{{domain=\"default\",rule=\"per-user\"}}"))
+    };
+    assert_eq!(of_users("tidegate_rule_keys"), Some(2));
+    assert!(of_users("tidegate_rule_memory_bytes") > Some(0), "{metrics}");
+    assert!(!metrics.contains("ada"), "a caller is no label: {metrics}");
 }
 
 #[tokio::test]
