@@ -321,30 +321,3 @@ fn unknown_path(request: &HttpRequest, is_here: impl Fn(&Row) -> bool) -> Reques
     let detail = format!("nothing is at {path}: expected one of {}", here.join(", "));
     RefusalKind::NotFound.because(detail)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::http::testing;
-    use crate::listener::Bounds;
-
-    #[tokio::test]
-    async fn a_panic_is_that_requests_500_and_the_next_one_is_answered() {
-        let endpoint = testing::endpoint(async |request| guarded(request, panics_or_not).await);
-        let server = testing::serve(endpoint, Bounds::default()).await;
-        let answers = server
-            .exchange(
-                "GET /panic HTTP/1.1\r\nhost: a\r\n\r\n\
-                 GET /fine HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n",
-            )
-            .await;
-        assert!(answers.starts_with("HTTP/1.1 500"), "{answers}");
-        assert!(answers.contains("application/problem+json"), "{answers}");
-        assert!(answers.ends_with("fine"), "{answers}");
-    }
-
-    async fn panics_or_not(request: HttpRequest) -> Result<HttpResponse, RequestRefusal> {
-        assert_ne!(request.uri().path(), "/panic", "a defect");
-        Ok(HttpResponse::new("fine".into()))
-    }
-}

@@ -188,14 +188,3 @@ async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
         tokio::time::sleep(SHORT / 4).await;
     }
 }
-
-#[tokio::test]
-async fn a_connection_between_requests_ends_with_the_process() {
-    let server = impatient(|_| {}).await;
-    let mut stream = server.connect().await;
-    stream.write_all(b"GET / HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
-    stream.read_u8().await.unwrap();
-    server.stop.drain();
-    until_closed(&mut stream).await;
-    assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
-}

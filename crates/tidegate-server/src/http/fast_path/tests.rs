@@ -41,8 +41,8 @@ async fn server(bounds: Bounds) -> Server {
 }
 
 /// A server with hyper alone.
-async fn by_hyper() -> Server {
-    let served = public(app(Bounds::default()));
+async fn by_hyper(app: Arc<App>) -> Server {
+    let served = public(app);
     let endpoint = testing::endpoint(move |request| served.clone().answer(request));
     testing::serve(endpoint, Bounds::default()).await
 }
@@ -132,7 +132,7 @@ fn only_who_shows_a_token_is_answered_here() {
 
 #[tokio::test]
 async fn an_answer_is_the_same_as_by_hyper() {
-    let (fast, hyper) = (server(Bounds::default()).await, by_hyper().await);
+    let (fast, hyper) = (server(Bounds::default()).await, by_hyper(app(Bounds::default())).await);
     for body in [
         r#"{"descriptor":{"user":"ann"}}"#,
         r#"{"descriptor":{"user":"ann"},"cost":3}"#,
@@ -189,13 +189,14 @@ async fn a_client_that_asks_nothing_more_is_cut() {
 
 #[tokio::test]
 async fn between_two_requests_a_connection_ends_with_the_process() {
-    let server = server(Bounds::default()).await;
-    let mut stream = server.connect().await;
-    stream.write_all(CHECK.as_bytes()).await.unwrap();
-    stream.read_u8().await.unwrap();
-    server.stop.drain();
-    until_closed(&mut stream).await;
-    assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+    for server in [server(Bounds::default()).await, by_hyper(app(Bounds::default())).await] {
+        let mut stream = server.connect().await;
+        stream.write_all(CHECK.as_bytes()).await.unwrap();
+        stream.read_u8().await.unwrap();
+        server.stop.drain();
+        until_closed(&mut stream).await;
+        assert_eq!(server.done.await.unwrap(), 0, "nothing had to be cut");
+    }
 }
 
 /// No task runs between the requests and the end of the process. The last answer announces it.
@@ -205,8 +206,8 @@ async fn what_has_arrived_when_the_process_ends_is_answered() {
     for sent in [CHECK.repeat(3), [CHECK, PEEK, CHECK].concat(), [CHECK, last, last].concat()] {
         for (server, accepted) in [
             (server(Bounds::default()).await, true),
-            (by_hyper().await, true),
-            (by_hyper().await, false),
+            (by_hyper(app(Bounds::default())).await, true),
+            (by_hyper(app(Bounds::default())).await, false),
         ] {
             let mut stream = std::net::TcpStream::connect(server.at).unwrap();
             if accepted {
@@ -264,13 +265,16 @@ fn a_check_allocates_once() {
 #[tokio::test]
 async fn a_panic_in_one_check_is_that_checks_500() {
     let limiters = Arc::new(Limiters::that_panic(Policy::default()));
-    let served = public(HttpService::new(limiters, Bounds::default(), 100).0);
-    let server = testing::serve(served, Bounds::default()).await;
+    let app = HttpService::new(limiters, Bounds::default(), 100).0;
+    let fast = testing::serve(public(Arc::clone(&app)), Bounds::default()).await;
     let panics = check(r#"{"domain":"panics","descriptor":{"user":"ann"}}"#);
-    let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;
-    let statuses: Vec<_> = answers.lines().filter(|line| line.contains("HTTP/1.1 ")).collect();
-    assert_eq!(statuses.len(), 3, "{answers}");
-    assert!(statuses[0].ends_with("HTTP/1.1 200 OK"), "{answers}");
-    assert!(statuses[1].ends_with("HTTP/1.1 500 Internal Server Error"), "{answers}");
-    assert!(statuses[2].ends_with("HTTP/1.1 200 OK"), "{answers}");
+    for server in [fast, by_hyper(app).await] {
+        let answers = answers(&server, &format!("{CHECK}{panics}{CHECK}")).await;
+        let statuses: Vec<_> = answers.lines().filter(|line| line.contains("HTTP/1.1 ")).collect();
+        assert_eq!(statuses.len(), 3, "{answers}");
+        assert!(statuses[0].ends_with("HTTP/1.1 200 OK"), "{answers}");
+        assert!(statuses[1].ends_with("HTTP/1.1 500 Internal Server Error"), "{answers}");
+        assert!(statuses[2].ends_with("HTTP/1.1 200 OK"), "{answers}");
+        assert_eq!(answers.matches("application/problem+json").count(), 1, "{answers}");
+    }
 }
