@@ -49,22 +49,15 @@ async fn any_server_settles_and_of_all_one_does() {
     assert!([of_a, of_b].iter().all(|one| one.contains("\ntidegate_reservations 0\n")));
 
     // Over RESP, and back.
-    let [mut at_a, mut at_b] = [a.redis(), b.redis()];
     let id = reserve(&a, 500).await;
-    let settled: Vec<Value> = cmd("TG.SETTLE").arg(id.as_str()).arg(20).query(&mut at_b).unwrap();
+    let settled = b.reply(&["TG.SETTLE", id.as_str().unwrap(), "20"]);
     assert!(settled.contains(&Value::Int(860)), "{settled:?}");
-    let reserved: Vec<Value> = cmd("TG.RESERVE")
-        .arg("default")
-        .arg(&["COST", "60", "user", "ada"])
-        .query(&mut at_b)
-        .unwrap();
-    let Some(Value::BulkString(id)) = reserved.last() else { panic!("{reserved:?}") };
-    let name = std::str::from_utf8(id).unwrap();
-    let settled = settle(&a, &json!(name), 0).await;
+    let id = b.reserve(&["default", "COST", "60", "user", "ada"]);
+    let settled = settle(&a, &json!(id), 0).await;
     assert_eq!((settled.status.as_u16(), &settled.json()["remaining"]), (200, &json!(860)));
-    let again: Vec<Value> = cmd("TG.SETTLE").arg(name).arg(0).query(&mut at_a).unwrap();
+    let again = a.reply(&["TG.SETTLE", &id, "0"]);
     assert_eq!(again[7], Value::Int(860), "the server that settled it repeats its answer");
-    let elsewhere = cmd("TG.SETTLE").arg(name).arg(0).query::<Value>(&mut at_b).unwrap_err();
+    let elsewhere = b.command(&["TG.SETTLE", &id, "0"]).unwrap_err();
     assert!(elsewhere.to_string().contains("another server"), "{elsewhere}");
 
     // Wrong numbers of costs claim nothing.

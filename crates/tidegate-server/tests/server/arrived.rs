@@ -8,10 +8,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use crate::process::Server;
-
-const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 28\r\n\r\n\
-                     {\"descriptor\": {\"key\": \"a\"}}";
-const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+use crate::raw::{CHECK, HEALTH, rest};
 
 /// A connection that has sent a request and read this many bytes of its answer.
 fn connected(at: SocketAddr, asked: &[u8], bytes: usize) -> TcpStream {
@@ -19,12 +16,6 @@ fn connected(at: SocketAddr, asked: &[u8], bytes: usize) -> TcpStream {
     stream.write_all(asked).unwrap();
     stream.read_exact(&mut vec![0; bytes]).unwrap();
     stream
-}
-
-fn rest(mut stream: TcpStream) -> String {
-    let mut came = Vec::new();
-    stream.read_to_end(&mut came).unwrap();
-    String::from_utf8(came).unwrap()
 }
 
 /// Calls of gRPC as they are on the wire: health is asked on these streams, by an empty message.

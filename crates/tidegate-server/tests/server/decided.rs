@@ -1,11 +1,9 @@
 //! The log of decisions: a line for each at every listener, and the same answers with it.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
 use crate::client::Client;
 use crate::grpc::{client, descriptor, request_in};
 use crate::process::Server;
+use crate::raw::answers_to;
 
 /// Two a day, which do not come back while a test runs.
 const RULES: &str = "[[rule]]\nname = \"two\"\ndomain = \"shop\"\nkey = [\"user\"]\n\
@@ -13,16 +11,6 @@ const RULES: &str = "[[rule]]\nname = \"two\"\ndomain = \"shop\"\nkey = [\"user\
 
 /// Part of every key.
 const CALLER: &str = "ann";
-
-/// Sends commands over RESP; returns the replies.
-fn over_resp(at: SocketAddr, commands: &str) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
-    stream.write_all(commands.as_bytes()).unwrap();
-    stream.shutdown(std::net::Shutdown::Write).unwrap();
-    let mut replies = String::new();
-    stream.read_to_string(&mut replies).unwrap();
-    replies
-}
 
 /// A reply or a body without the fields of time.
 fn timeless(text: &str) -> String {
@@ -45,9 +33,9 @@ async fn asked(rules: &str, level: &str) -> (Vec<String>, String) {
     let batch = server.client().check(&format!("[{batch}]")).await;
     answers.push(format!("{} {}", batch.status, batch.text.matches("\"allowed\":true").count()));
     for _ in 0..3 {
-        answers.push(timeless(&over_resp(server.resp, "TG.CHECK shop user ann-4\r\n")));
+        answers.push(timeless(&answers_to(server.resp, "TG.CHECK shop user ann-4\r\n")));
     }
-    answers.push(over_resp(server.resp, "CL.THROTTLE ann-5 0 1 86400\r\n"));
+    answers.push(answers_to(server.resp, "CL.THROTTLE ann-5 0 1 86400\r\n"));
     let mut grpc = client(&server).await;
     for _ in 0..3 {
         let request = request_in("shop", vec![descriptor(&[("user", "ann-6")])]);

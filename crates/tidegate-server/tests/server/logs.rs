@@ -1,12 +1,12 @@
 //! The log: a reader that stops causes no delay, and a terminal never interprets text of a stranger.
 
-use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpListener;
 
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
 use crate::process::{Server, check, config, run};
+use crate::raw::answers_to;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -60,11 +60,8 @@ async fn failed_tokens_are_counted_and_not_logged_one_by_one() {
         assert_eq!(refused.status, 401);
         assert_eq!(server.operator().post_as("/v1/reset", BODY, said).await.status, 401);
     }
-    let mut resp = TcpStream::connect(server.resp).unwrap();
-    resp.write_all(b"AUTH wrong\r\n").unwrap();
-    let mut refused = [0; 10];
-    resp.read_exact(&mut refused).unwrap();
-    assert_eq!(&refused, b"-WRONGPASS");
+    let refused = answers_to(server.resp, "AUTH wrong\r\n");
+    assert!(refused.starts_with("-WRONGPASS"), "{refused}");
     let log = server.stopped();
     let answers: Vec<_> = log.lines().filter(|line| line.contains("token")).collect();
     assert_eq!(answers.len(), 1, "{log}");
@@ -130,13 +127,8 @@ async fn control_characters_are_never_printed() {
     // The name of a file, and the log of a request.
     is_plain(&run(&["check", "/nowhere/\u{1b}[2J\u{202e}"]).refused(2));
     let server = Server::with_arguments(&["--log-level", "debug"]);
-    let mut stream = TcpStream::connect(server.http).unwrap();
-    stream
-        .write_all(
-            "GET /\u{9b}2J\u{202e} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n".as_bytes(),
-        )
-        .unwrap();
-    stream.read_to_end(&mut Vec::new()).unwrap();
+    let sent = "GET /\u{9b}2J\u{202e} HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n";
+    answers_to(server.http, sent);
     let log = server.stopped();
     is_plain(&log);
 }

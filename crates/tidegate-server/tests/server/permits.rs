@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
+use redis::Value;
 use serde_json::{Value as Json, json};
 use tokio::time::sleep;
 
@@ -102,9 +102,7 @@ async fn a_permit_comes_back_by_itself_and_who_renews_late_is_reported() {
 #[tokio::test]
 async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     let server = granting(&rules("1h"));
-    let mut client = server.redis();
-    let reply: Vec<Value> =
-        cmd("TG.RESERVE").arg(&["default", "user", "ada"]).query(&mut client).unwrap();
+    let reply = server.reply(&["TG.RESERVE", "default", "user", "ada"]);
     let [.., Value::BulkString(name), Value::BulkString(id), Value::BulkString(permits), list] =
         &reply[..]
     else {
@@ -113,12 +111,11 @@ async fn redis_clients_have_permits_as_well_and_whoever_may_settle_may_renew() {
     assert_eq!((&name[..], &permits[..]), (&b"reservation"[..], &b"permits"[..]));
     assert!(format!("{list:?}").contains("jobs"), "{list:?}");
     let id = std::str::from_utf8(id).unwrap();
-    let mut renew = cmd("TG.RENEW");
-    renew.arg(id);
-    assert_eq!(renew.query::<u64>(&mut client).unwrap(), 1);
-    let _: Value = cmd("TG.SETTLE").arg(id).arg(1).query(&mut client).unwrap();
-    assert_eq!(renew.query::<u64>(&mut client).unwrap(), 0);
-    let unknown = cmd("TG.RENEW").arg("nothing").query::<Value>(&mut client).unwrap_err();
+    let renewed = || server.command(&["TG.RENEW", id]).unwrap();
+    assert_eq!(renewed(), Value::Int(1));
+    server.command(&["TG.SETTLE", id, "1"]).unwrap();
+    assert_eq!(renewed(), Value::Int(0));
+    let unknown = server.command(&["TG.RENEW", "nothing"]).unwrap_err();
     assert!(unknown.to_string().contains("32 hexadecimal digits"), "{unknown}");
 
     let without = Server::with_rules_and(&rules("1h"), &["--public-verbs", "check,reserve"]);

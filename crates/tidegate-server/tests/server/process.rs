@@ -153,6 +153,18 @@ impl Server {
         redis::cmd(words[0]).arg(&words[1..]).query(&mut self.redis())
     }
 
+    /// The items of the reply to a command of a Redis client.
+    pub(crate) fn reply(&self, words: &[&str]) -> Vec<redis::Value> {
+        redis::from_redis_value(self.command(words).unwrap()).unwrap()
+    }
+
+    /// Reserves over RESP; the id of the reservation, which is the last item of the reply.
+    pub(crate) fn reserve(&self, words: &[&str]) -> String {
+        let reply = self.reply(&[&["TG.RESERVE"], words].concat());
+        let Some(redis::Value::BulkString(id)) = reply.last() else { panic!("{reply:?}") };
+        String::from_utf8(id.clone()).unwrap()
+    }
+
     /// The line to paste.
     pub(crate) fn curl(&self) -> &str {
         self.printed.lines().last().unwrap().trim()

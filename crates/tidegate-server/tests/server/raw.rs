@@ -1,5 +1,6 @@
 //! Raw bytes over a socket, which a real HTTP client would not send.
 
+use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 
 use serde_json::Value;
@@ -9,6 +10,33 @@ use tokio::net::TcpStream;
 /// A check, of which the rules that are built in admit five.
 pub(crate) const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-length: 30\r\n\r\n\
                                 {\"descriptor\": {\"key\": \"abc\"}}";
+
+pub(crate) const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
+
+/// All bytes until the server closes, as text.
+pub(crate) fn rest(mut stream: std::net::TcpStream) -> String {
+    let mut came = String::new();
+    stream.read_to_string(&mut came).unwrap();
+    came
+}
+
+/// The answers to these bytes, after which the client closes its side.
+pub(crate) fn answers_to(at: SocketAddr, sent: &str) -> String {
+    let mut stream = std::net::TcpStream::connect(at).unwrap();
+    stream.write_all(sent.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    rest(stream)
+}
+
+/// A stream of decisions that an operator opens with this token; nothing if it is refused.
+pub(crate) fn decisions(at: SocketAddr, token: &str) -> Option<std::net::TcpStream> {
+    let mut stream = std::net::TcpStream::connect(at).unwrap();
+    let head = "GET /v1/decisions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer";
+    write!(stream, "{head} {token}\r\n\r\n").unwrap();
+    let mut status = [0; 12];
+    stream.read_exact(&mut status).unwrap();
+    (&status == b"HTTP/1.1 200").then_some(stream)
+}
 
 /// All bytes that the server sends in answer until it closes, which must not be by a reset.
 pub(crate) async fn exchange(at: SocketAddr, sent: &str) -> String {

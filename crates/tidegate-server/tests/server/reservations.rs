@@ -1,6 +1,6 @@
 //! Units that are reserved before work and settled after it, over HTTP and RESP, in memory and in a store.
 
-use redis::{Value, cmd};
+use redis::Value;
 use serde_json::{Value as Json, json};
 
 use crate::process::{Ended, Server};
@@ -110,14 +110,9 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
             let answer = settled.json();
             assert_eq!((&answer["settled"], &answer["cut"]), (&json!(0), &json!(actual)));
         }
-        let mut redis = server.redis();
-        let mut reserve = cmd("TG.RESERVE");
-        reserve.arg(&["default", "COST", "0", "user", "ada"]);
-        let reply: Vec<Value> = reserve.query(&mut redis).unwrap();
-        let Some(Value::BulkString(id)) = reply.last() else { panic!("{reply:?}") };
+        let id = server.reserve(&["default", "COST", "0", "user", "ada"]);
         for actual in [7, 2_000] {
-            let settled: Vec<Value> =
-                cmd("TG.SETTLE").arg(id).arg(actual).query(&mut redis).unwrap();
+            let settled = server.reply(&["TG.SETTLE", &id, &actual.to_string()]);
             let [.., taken, _, cut] = &settled[..] else { panic!("{settled:?}") };
             assert_eq!((taken, cut), (&Value::Int(0), &Value::Int(actual)), "{settled:?}");
         }
@@ -229,18 +224,16 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
 #[tokio::test]
 async fn redis_clients_reserve_and_settle_as_well() {
     let server = granting(RULES);
-    let mut client = server.redis();
-    let mut reserve = cmd("TG.RESERVE");
-    reserve.arg(&["default", "COST", "500", "LIFE", "60000", "user", "ada"]);
-    let reply: Vec<Value> = reserve.query(&mut client).unwrap();
+    let reserve = ["TG.RESERVE", "default", "COST", "500", "LIFE", "60000", "user", "ada"];
+    let reply = server.reply(&reserve);
     let Value::BulkString(id) = reply.last().unwrap() else { panic!("{reply:?}") };
     let id = std::str::from_utf8(id).unwrap();
     assert_eq!((reply.len(), &reply[7]), (24, &Value::Int(500)));
-    let settled: Vec<Value> = cmd("TG.SETTLE").arg(id).arg(120).query(&mut client).unwrap();
+    let settled = server.reply(&["TG.SETTLE", id, "120"]);
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
     let http = server.client().settle(&json!(id), 120).await;
     assert_eq!(http.json()["remaining"], 880, "every listener knows the id");
-    let refused: Vec<Value> = reserve.arg("x").arg("y").query(&mut client).unwrap();
+    let refused = server.reply(&[&reserve[..], &["x", "y"]].concat());
     assert_eq!(refused.last(), Some(&refused[23].clone()));
     let fails = |words: &[&str], expected: &str| {
         let error = server.command(words).unwrap_err();

@@ -1,13 +1,13 @@
 //! Commands that libraries send when they connect: the same replies as Redis, byte by byte, in both versions.
 
-use std::io::{Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use testkit::store;
 use tokio::time::sleep;
 
 use crate::process::Server;
+use crate::raw::answers_to;
 
 /// Each line is the conversation of one connection; commands are separated by semicolons.
 const TRACKING: &str = r#"
@@ -39,12 +39,8 @@ MULTI;CLUSTER KEYSLOT a;CLUSTER NOSUCH;EXEC
 
 /// The replies of a server to a line, with its ports and its id left out.
 fn replies(at: SocketAddr, proto: u8, line: &str) -> String {
-    let mut stream = TcpStream::connect(at).unwrap();
-    let sent = format!("HELLO {proto}\r\n{}\r\nECHO end\r\n", line.replace(';', "\r\n"));
-    stream.write_all(sent.as_bytes()).unwrap();
-    stream.shutdown(Shutdown::Write).unwrap();
-    let mut came = String::new();
-    stream.read_to_string(&mut came).unwrap();
+    let line = line.replace(';', "\r\n");
+    let came = answers_to(at, &format!("HELLO {proto}\r\n{line}\r\nECHO end\r\n"));
     let (_, came) = came.split_once("$7\r\nmodules\r\n*0\r\n").unwrap();
     let ports = [at.port(), at.port().wrapping_add(10_000)];
     let came = came.replace(&format!(":{}@{}", ports[0], ports[1]), ":PORT@BUS");

@@ -1,8 +1,5 @@
 //! Operators who may change, operators who may only read, and the lines of the log about changes.
 
-use std::io::{Read, Write};
-use std::net::TcpStream;
-
 use serde_json::json;
 
 use crate::certificates::Certificates;
@@ -286,27 +283,18 @@ fn a_server_that_nobody_changes_is_reported() {
     assert!(line.contains("--admin-changers"), "{line}");
 }
 
-/// An open stream of events; nothing if it is refused.
-fn stream(server: &Server, token: &str) -> Option<TcpStream> {
-    let mut stream = TcpStream::connect(server.admin).unwrap();
-    let head = "GET /v1/decisions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer";
-    write!(stream, "{head} {token}\r\n\r\n").unwrap();
-    let mut status = [0; 12];
-    stream.read_exact(&mut status).unwrap();
-    (&status == b"HTTP/1.1 200").then_some(stream)
-}
-
 #[tokio::test]
 async fn readers_of_streams_take_neither_the_last_stream_nor_the_last_connection() {
     let files = Certificates::folder();
     let tokens = files.operators();
     let server = Server::with_rules_and(RULES, &tokens);
-    let mut open: Vec<_> = (0..32).map_while(|_| stream(&server, "for-read")).collect();
+    let mut open: Vec<_> =
+        (0..32).map_while(|_| raw::decisions(server.admin, "for-read")).collect();
     assert_eq!(open.len(), 24);
-    open.extend((0..32).map_while(|_| stream(&server, "for-change")));
+    open.extend((0..32).map_while(|_| raw::decisions(server.admin, "for-change")));
     assert_eq!(open.len(), 32);
     let few = Server::with_rules_and(RULES, &[&tokens[..], &["--max-connections", "5"]].concat());
-    let open: Vec<_> = (0..5).map_while(|_| stream(&few, "for-read")).collect();
+    let open: Vec<_> = (0..5).map_while(|_| raw::decisions(few.admin, "for-read")).collect();
     assert!((1..4).contains(&open.len()), "{}", open.len());
     let reset = few.operator().post_as("/v1/reset", ADA, "Bearer for-change").await;
     assert_eq!(reset.status, 200);

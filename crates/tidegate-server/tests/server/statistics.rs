@@ -224,14 +224,7 @@ async fn streams_are_bounded_and_end_with_their_clients() {
     let why = admin.get("/v1/stats/events").await.problem(503);
     assert!(why.contains("32 streams of events are open"), "{why}");
     drop(open);
-    let again = || {
-        let mut stream = TcpStream::connect(server.admin).unwrap();
-        write!(stream, "GET /v1/decisions HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
-        let mut status = [0; 12];
-        stream.read_exact(&mut status).unwrap();
-        status
-    };
-    while &again() != b"HTTP/1.1 200" {}
+    while raw::decisions(server.admin, "none").is_none() {}
 }
 
 #[tokio::test]

@@ -10,6 +10,7 @@ use std::thread;
 use tempfile::TempDir;
 
 use crate::process::{BINARY, Server};
+use crate::raw::{CHECK, HEALTH, rest};
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
 
@@ -42,8 +43,7 @@ fn sigterm_and_sigint_let_a_request_under_way_finish() {
         server.signal(signal);
         until_closed(&server);
         stream.write_all(BODY.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
+        let answer = rest(stream);
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains("\"remaining\":4"), "{answer}");
         let log = server.ended(0);
@@ -86,13 +86,6 @@ fn waits_behind_a_ping(server: &Server) -> TcpStream {
     stream
 }
 
-/// All bytes until the server closes.
-fn rest(mut stream: TcpStream) -> String {
-    let mut came = String::new();
-    stream.read_to_string(&mut came).unwrap();
-    came
-}
-
 #[tokio::test]
 async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let server = Server::with_rules_and(HOPELESS, &["--drain", "2s"]);
@@ -112,10 +105,6 @@ async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let log = server.ended(0);
     assert!(log.contains("stopped connections_cut=0"), "{log}");
 }
-
-const CHECK: &str = "POST /v1/check HTTP/1.1\r\nhost: a\r\ncontent-type: application/json\r\n\
-                     content-length: 28\r\n\r\n{\"descriptor\": {\"key\": \"a\"}}";
-const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
 
 /// The answer to a request over HTTP/1.1; nothing if the connection ends before its first byte.
 fn asked(stream: &mut TcpStream, request: &str) -> Option<String> {

@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use crate::certificates::Certificates;
 use crate::grpc::{RateLimitServiceClient, costing, request_in};
 use crate::process::{Server, run};
-use crate::raw::{CHECK, responses};
+use crate::raw::{self, CHECK, HEALTH, responses};
 
 fn server(files: &Certificates, more: &[&str]) -> Server {
     Server::with_arguments(&[&files.tls("server"), more].concat())
@@ -80,14 +80,10 @@ async fn both_doors_answer_inside_tls_and_nothing_outside() {
     assert!(server.curl().starts_with("curl -i https://"), "{}", server.curl());
     let pasted = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
     assert!(String::from_utf8_lossy(&pasted.stdout).contains("HTTP/2 200"), "{pasted:?}");
-    let health = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
     for at in [server.http, server.admin] {
-        let came = exchange(connect(&files, at, "http/1.1", None).await.unwrap(), health).await;
+        let came = exchange(connect(&files, at, "http/1.1", None).await.unwrap(), HEALTH).await;
         assert!(came.unwrap().starts_with(OK));
-        let mut clear = TcpStream::connect(at).await.unwrap();
-        clear.write_all(health.as_bytes()).await.unwrap();
-        let mut came = String::new();
-        clear.read_to_string(&mut came).await.unwrap();
+        let came = raw::exchange(at, HEALTH).await;
         assert!(came.starts_with("HTTP/1.1 400 ") && came.contains("expected https://"), "{came}");
     }
 }
@@ -123,10 +119,7 @@ async fn redis_clients_are_answered_inside_tls_and_not_outside() {
     let stranger = connect(&files, server.resp, "", None).await;
     let stranger = async { exchange(stranger?, "PING\r\n").await };
     assert!(!stranger.await.is_ok_and(|text| text.contains("PONG")), "shows no certificate");
-    let mut clear = TcpStream::connect(server.resp).await.unwrap();
-    clear.write_all(b"PING\r\n").await.unwrap();
-    let mut came = String::new();
-    clear.read_to_string(&mut came).await.unwrap();
+    let came = raw::exchange(server.resp, "PING\r\n").await;
     assert!(came.starts_with("-ERR ") && came.contains("expected a rediss://"), "{came}");
 }
 

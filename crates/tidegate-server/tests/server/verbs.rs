@@ -76,15 +76,15 @@ async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
 async fn clients_refund_and_reset_where_they_may() {
     let verbs = "check,peek,refund,reset";
     let server = Server::with_rules_and(RULES, &["--public-verbs", verbs]);
-    let (client, mut redis) = (server.client(), server.redis());
+    let client = server.client();
     let spend = json!({"descriptor": {"user": "ada"}, "cost": 5}).to_string();
     assert_eq!(client.check(&spend).await.json()["remaining"], 0);
-    let refunded: Vec<Value> =
-        cmd("TG.REFUND").arg(&["default", "COST", "2", "user", "ada"]).query(&mut redis).unwrap();
+    let refunded = server.reply(&["TG.REFUND", "default", "COST", "2", "user", "ada"]);
     assert_eq!(refunded[7], Value::Int(2));
     assert_eq!(client.post("/v1/refund", ADA).await.json()["remaining"], 3);
-    let reset: u64 = cmd("TG.RESET").arg(&["default", "user", "ada"]).query(&mut redis).unwrap();
-    assert_eq!((reset, &client.post("/v1/peek", ADA).await.json()["remaining"]), (1, &json!(5)));
+    let reset = server.command(&["TG.RESET", "default", "user", "ada"]).unwrap();
+    let peeked = client.post("/v1/peek", ADA).await.json();
+    assert_eq!((reset, &peeked["remaining"]), (Value::Int(1), &json!(5)));
     for (words, expected) in [
         (&["TG.RESET", "default", "COST", "1"][..], "COST means nothing"),
         (&["TG.REFUND", "default", "ID", "a"], "ID means nothing"),
