@@ -6,6 +6,8 @@ local function sliding_window(key, v, arg, now, verb, full, amended, taken)
   -- decode
   local cost, W, N, width, span = struct.unpack('<ddddd', arg, 34)
   local newest, total, last, verdict, takes, back, counters = 0, 0, 0, 0, false, 0, nil
+  -- When the stored text expires, if its newest bucket has units.
+  local expires
   if v then
     newest, total, last = struct.unpack('<ddd', v, 34)
     counters = string.sub(v, 58)
@@ -50,6 +52,7 @@ local function sliding_window(key, v, arg, now, verb, full, amended, taken)
     if passed == 0 then
       units = struct.unpack('<I4', counters)
       counters = string.sub(counters, 5)
+      if units > 0 and not amended then expires = (newest + span) * width end
     else
       counters = string.rep('\0', 4 * (passed - 1)) .. string.sub(counters, 1, 4 * (span - passed))
     end
@@ -95,7 +98,7 @@ local function sliding_window(key, v, arg, now, verb, full, amended, taken)
     end
   end
   return verdict, at, takes, amended or takes, struct.pack('<ddd', newest, total, last) .. counters, gone,
-    nil, nil, nil, back
+    expires, nil, nil, back
 end
 
 step = sliding_window
