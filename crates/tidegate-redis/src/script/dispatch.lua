@@ -16,12 +16,14 @@
 local sub, count, goes_on = string.sub, 1, true
 local out, others, states, heads, newers, amendings
 if algorithms then count, out, states, heads, newers, amendings = #flags, {1, now}, {}, {}, {}, {} end
-if verb == 'reset' then return changes.reset() end
-if verb == 'give_back' then
-  keys, args, flags = changes.give_back()
-  if not args then return keys end
-  -- Only keys with a state are left, with arguments of their own.
-  count, first = #keys, 0
+if changes then
+  if verb == 'reset' then return changes.reset() end
+  if verb == 'give_back' then
+    keys, args, flags = changes.give_back()
+    if not args then return keys end
+    -- Only keys with a state are left, with arguments of their own.
+    count, first = #keys, 0
+  end
 end
 
 if no_space then
@@ -99,7 +101,7 @@ for i = 1, count do
       others = others or {}
       others[i] = other
     end
-  -- A state that must be there was lost. The mark is the end of an argument, but for what settles.
+  -- A state that must be there was lost.
   elseif not v and string.byte(arg, settles and -33 or -1) == 76 then
     others = others or {}
     others[i] = 'L'
@@ -120,19 +122,18 @@ end
 
 -- The last decides and takes, then the others take.
 for i = count, 1, -1 do
-  local does = verb
   if algorithms then
     key, arg = keys[i], args[first + i]
     local its = algorithms[string.byte(arg, 2)]
     step, write, flag = its.step, its.write, string.byte(flags, i)
     v, head, newer, amending = states[i], heads[i], newers[i], amendings[i]
   end
-  local asks = verb == 'ask' or verb == 'decide'
+  local does, asks = verb, verb == 'ask' or verb == 'decide'
   -- Above 55 a limiter is asked for a unit that it does not take (`flag` in limiter.rs).
-  if verb == 'peek' or flag > 55 or asks and not goes_on then
-    does = 'look'
-  elseif asks then
+  if asks and goes_on and flag < 56 then
     does = 'ask'
+  elseif asks or verb == 'peek' or flag > 55 then
+    does = 'look'
   end
   local amended, taken, cut = amending and amending.how
   if settles then
@@ -168,7 +169,6 @@ for i = count, 1, -1 do
       call('SETRANGE', name, #(call('GET', name) or ''), struct.pack('<dd', -1, changed + 1))
       if not given then call('PEXPIREAT', name, string.format('%d', now / 1000 + 1 + lives)) end
     end
-    local in_place = v and parts ~= 'whole' and amended ~= 'replaced'
     -- Rounded up to milliseconds, so that no key expires before its state is idle.
     local ms = gone + 999
     ms = (ms - ms % 1000) / 1000
@@ -176,7 +176,8 @@ for i = count, 1, -1 do
     -- it for lost. A level may have got units back before its values changed. A key that is counted makes space, and
     -- leaves a note, as does a state that cannot be empty.
     local lives
-    if v and not given and type(changed) ~= 'number' and (gone ~= expires or gone <= at)
+    if (settles or amending or verb == 'undo') and v and not given and type(changed) ~= 'number'
+      and (gone ~= expires or gone <= at)
       and ((settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0
         or amending and algorithms[string.byte(arg, 2)].most) then
       local left = call('PTTL', key)
@@ -191,45 +192,55 @@ for i = count, 1, -1 do
         if left > 0 and not amending then expires = gone end
       end
     end
-    if in_place and gone > at and gone <= 9007199254740991 and not (parts or amending or newer or given) then
+    if v and gone > at and gone <= 9007199254740991 and not (amending or given)
+      and (not (parts or newer) or parts == 'whole' and not write) then
       -- The usual case first.
-      call('SETRANGE', key, '33', value)
-      if gone ~= expires and lives then
-        call('PEXPIREAT', key, string.format('%d', ms))
-      elseif gone ~= expires then
-        expire_later(key, gone)
-      end
-    elseif gone <= at then
-      call('DEL', key)
-    elseif gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
-      if given or gone > 9007199254740991 then
-        call('SET', key, head .. value)
-      elseif v and not amending and (gone == expires or not lives) then
+      if parts then
         call('SET', key, head .. value, 'KEEPTTL')
-        if gone ~= expires then expire_later(key, gone) end
-      else
-        call('SET', key, head .. value, 'PXAT', string.format('%d', ms))
-      end
-    else
-      if write then
-        write(key, v, head, value, parts, newer, amended)
-      elseif not v or amended == 'in place' then
-        call('SETRANGE', key, '0', head .. value)
-      elseif newer then
-        -- From the revision on.
-        call('SETRANGE', key, '22', sub(head, 23) .. value)
       else
         call('SETRANGE', key, '33', value)
       end
-      local before = in_place and amended ~= 'in place' and expires and expires + 999
-      if given or gone == expires or before and (before - before % 1000) / 1000 == ms then
-        -- It expires when it did.
-      elseif v then
-        call('PEXPIREAT', key, string.format('%d', ms))
-      elseif redis.pcall('PEXPIREAT', key, string.format('%d', ms)) ~= 1 then
-        -- A key whose expiry cannot be set would stay forever.
-        call('DEL', key)
-        call('PEXPIREAT', key, string.format('%d', ms))
+      if gone ~= expires then
+        local text = string.format('%d', ms)
+        if redis.REDIS_VERSION_NUM and not lives then
+          -- Not to an earlier time: units may have come back.
+          call('PEXPIREAT', key, text, 'GT')
+        elseif lives or now / 1000 + call('PTTL', key) < ms then
+          -- Redis 6 has no `GT`.
+          call('PEXPIREAT', key, text)
+        end
+      end
+    elseif gone <= at then
+      call('DEL', key)
+    else
+      local in_place = v and parts ~= 'whole' and amended ~= 'replaced'
+      if gone > 9007199254740991 or (given or v or parts) and not in_place and not write then
+        if given or gone > 9007199254740991 then
+          call('SET', key, head .. value)
+        else
+          call('SET', key, head .. value, 'PXAT', string.format('%d', ms))
+        end
+      else
+        if write then
+          write(key, v, head, value, parts, newer, amended)
+        elseif not v or amended == 'in place' then
+          call('SETRANGE', key, '0', head .. value)
+        elseif newer then
+          -- From the revision on.
+          call('SETRANGE', key, '22', sub(head, 23) .. value)
+        else
+          call('SETRANGE', key, '33', value)
+        end
+        local before = in_place and amended ~= 'in place' and expires and expires + 999
+        if given or gone == expires or before and (before - before % 1000) / 1000 == ms then
+          -- It expires when it did.
+        elseif v then
+          call('PEXPIREAT', key, string.format('%d', ms))
+        elseif redis.pcall('PEXPIREAT', key, string.format('%d', ms)) ~= 1 then
+          -- A key whose expiry cannot be set would stay forever.
+          call('DEL', key)
+          call('PEXPIREAT', key, string.format('%d', ms))
+        end
       end
     end
   end

@@ -20,10 +20,11 @@
 --            new keys; the keys that are counted, and the part of the cluster's node: see space.lua
 --
 -- The argument of a limiter is the beginning of its state, in the bytes 1 to 33, and then doubles: the cost (below
--- zero: units to give back), the window, and the numbers that the algorithm asks for; then `LL` if the node knows of
--- units that count, so that a state must be there. A stored state begins with its version (byte 1), the number of the
--- algorithm (2), limit (3 to 6), window (7 to 12), two numbers of the algorithm (13 to 18, 19 to 22), and the revision
--- of these values (23 to 26 and 27 to 33); integers, low byte first.
+-- zero: units to give back), the window, and the numbers that the algorithm asks for; then a byte if a level opens
+-- a reservation, and two bytes if the node knows of units that count, so that a state must be there. A stored state
+-- begins with its version (byte 1), the number of the algorithm (2), limit (3 to 6), window (7 to 12), two numbers of
+-- the algorithm (13 to 18, 19 to 22), and the revision of these values (23 to 26 and 27 to 33); integers, low byte
+-- first.
 --
 -- Times are in microseconds. Integers stay below 2^53, so doubles hold them exactly.
 --
@@ -79,26 +80,26 @@ if not given then
   now = time[1] * 1000000 + time[2]
 end
 
--- Moves the expiry of a stored key to a time, rounded up to milliseconds, but never to an earlier time: units may have come
+-- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`. And moves the
+-- expiry of a stored key to a time, rounded up to milliseconds, but never to an earlier time: units may have come
 -- back, and a node that knows of them would take a key that is gone for lost.
-local function expire_later(key, gone)
-  local ms = gone + 999
-  ms = (ms - ms % 1000) / 1000
-  if redis.REDIS_VERSION_NUM then
-    call('PEXPIREAT', key, string.format('%d', ms), 'GT')
-  elseif now / 1000 + call('PTTL', key) < ms then
-    -- Redis 6 has no `GT`.
-    call('PEXPIREAT', key, string.format('%d', ms))
-  end
-end
-
--- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`.
-local is_later
+local is_later, expire_later
 if algorithms then
   function is_later(one, other)
     local word, time = struct.unpack('<I4I7', one, 23)
     local word2, time2 = struct.unpack('<I4I7', other, 23)
     return word > word2 or word == word2 and time > time2
   end
+  if verb == 'each' or verb == 'batch' then
+    function expire_later(key, gone)
+      local ms = gone + 999
+      ms = (ms - ms % 1000) / 1000
+      if redis.REDIS_VERSION_NUM then
+        call('PEXPIREAT', key, string.format('%d', ms), 'GT')
+      elseif now / 1000 + call('PTTL', key) < ms then
+        -- Redis 6 has no `GT`.
+        call('PEXPIREAT', key, string.format('%d', ms))
+      end
+    end
+  end
 end
-

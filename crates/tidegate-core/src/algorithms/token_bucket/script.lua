@@ -21,10 +21,12 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   local eased, all_us, all_part, caused_us, caused_part
   if v then
     level_us, level_part, last = struct.unpack('<ddd', v, 34)
-    if #v > 57 then mark = string.sub(v, 58, 97) end
-    if #v > 97 then
-      all_us, all_part, caused_us, caused_part, eased = struct.unpack('<ddddd', v, 98)
-      if mark == string.rep('\0', 40) then mark = nil end
+    if #v > 57 then
+      mark = string.sub(v, 58, 97)
+      if #v > 97 then
+        all_us, all_part, caused_us, caused_part, eased = struct.unpack('<ddddd', v, 98)
+        if mark == string.rep('\0', 40) then mark = nil end
+      end
     end
   elseif start_us > 0 or start_part > 0 then
     last, amended = now, amended or 'begun'
@@ -83,7 +85,9 @@ local function level(key, v, arg, now, verb, full, amended, taken)
 
   if cost > 0 and verdict == 0 and verb ~= 'look' then
     -- take
-    level_us, level_part, last, takes = left_us + cost_us, left_part + cost_part, at, true
+    level_us = left_us + cost_us
+    level_part = left_part + cost_part
+    last, takes = at, true
     -- One carry is enough: both parts are below n.
     if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_part - n end
     if level_us > 9007199254740991 then level_us, level_part = 9007199254740991, 0 end
@@ -91,11 +95,10 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       all_us, all_part = all_us + cost_us, all_part + cost_part
       if all_part >= n then all_us, all_part = all_us + 1, all_part - n end
       if all_us > 9007199254740991 then all_us, all_part = 9007199254740991, 0 end
-    else
-      all_us, all_part = level_us, level_part
     end
     -- An argument has 113 bytes, and two more for a known state; one byte more opens a reservation.
     if #arg % 2 == 0 then
+      if not eased then all_us, all_part = level_us, level_part end
       if not first then first, open, least_us, least_part = at, 0, 0, 0 end
       -- Nothing is left of earlier units, so the mark begins again with these.
       if least_us == 0 and least_part == 0 then began, least_us, least_part = at, all_us, all_part end
@@ -201,7 +204,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   -- A bucket that begins with fewer tokens must not begin again, and a level that does not drain never goes.
   if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = 9007199254740992 end
   if mark then value = value .. mark end
-  if v and #v ~= 33 + #value then whole = 'whole' end
+  if (mark or v and #v > 57) and v and #v ~= 33 + #value then whole = 'whole' end
   return verdict, at, takes, amended or takes, value, gone, nil, whole, nil, back
 end
 
