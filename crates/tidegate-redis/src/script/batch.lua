@@ -122,7 +122,7 @@ local function run(k, arg, does, full)
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
   -- A state that must be there was lost.
-  elseif not v and byte(arg, -1) == 76 then
+  elseif not v and #arg % 8 > 2 then
     return false, 'L'
   end
   local verdict, at, takes, changed, value, gone, _, parts, state =

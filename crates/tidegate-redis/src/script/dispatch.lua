@@ -102,7 +102,7 @@ for i = 1, count do
       others[i] = other
     end
   -- A state that must be there was lost.
-  elseif not v and string.byte(arg, settles and -33 or -1) == 76 then
+  elseif not v and #arg % 8 > 2 then
     others = others or {}
     others[i] = 'L'
   end

@@ -58,7 +58,7 @@ local function ask(key, arg)
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
   -- A state that must be there was lost.
-  elseif not v and byte(arg, -1) == 76 then
+  elseif not v and #arg % 8 > 2 then
     return {'L', ''}
   end
   local verdict, at, takes, changed, value, gone, expires, parts, state =

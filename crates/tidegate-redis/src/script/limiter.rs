@@ -364,10 +364,9 @@ impl<'a> ScriptLimiter<'a> {
         // Differs from every argument of a request that takes.
         arg.extend(self.looks.then_some(b'?'));
         // Differs from every argument that opens no reservation. Only a bucket keeps a mark of them.
-        let opens =
-            self.purpose == Purpose::Reservation && step == ScriptStep::Ask && self.units(step) > 0;
+        let takes = step == ScriptStep::Ask && self.units(step) > 0 && !self.looks;
+        let opens = takes && self.purpose == Purpose::Reservation;
         arg.extend((opens && input.script.kind == BUCKET).then_some(b'!'));
-        // The script reads it from the end.
         arg.extend(self.is_known.then_some(KNOWN).into_iter().flatten());
         arg
     }
@@ -375,7 +374,8 @@ impl<'a> ScriptLimiter<'a> {
 
 const LAST_TOKEN: u64 = (1 << 53) - 1;
 
-/// The end of the argument of a known limiter: two bytes, because one more opens a reservation.
+/// The end of the argument of a known limiter. A script knows it by the length: a limiter that looks, or opens a
+/// reservation, has one byte more.
 const KNOWN: [u8; 2] = *b"LL";
 
 /// Units as a script can count them: a double holds no larger whole number exactly.
