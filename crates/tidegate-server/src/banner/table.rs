@@ -331,6 +331,22 @@ mod tests {
     }
 
     #[test]
+    fn rules_of_several_domains_have_a_column_for_them() {
+        let whole = of(&crate::policy::example().unwrap(), false, None);
+        let lines: Vec<_> = whole
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        for expected in [
+            "DOMAIN RULE ALGORITHM LIMIT WHEN KEY MODE OPTIONS",
+            "pay transfer-channel sliding_log 100 per 1s biz_type=transfer channel enforce 1 override",
+            "default demo-per-minute sliding_window 20 per 1m - key shadow -",
+        ] {
+            assert!(lines.iter().any(|line| line == expected), "{expected}: {whole}");
+        }
+    }
+
+    #[test]
     fn values_that_are_too_wide_for_a_table_are_listed_and_none_is_lost() {
         let when =
             "when = { biz = \"轉帳\", channel = \"支付寶支付寶支付寶支付寶支付寶支付寶\" }\n";

@@ -43,10 +43,11 @@ async fn any_server_settles_and_of_all_one_does() {
     for _ in 0..2 {
         assert!(settle(&a, &id, 120).await.problem(409).contains("another server"));
     }
-    let [of_a, of_b] = [a.metrics().await, b.metrics().await];
-    assert!(of_a.contains("\ntidegate_reservations_ended_total{how=\"left\"} 1\n"), "{of_a}");
-    assert!(of_b.contains("\ntidegate_reservations_ended_total{how=\"settled\"} 1\n"), "{of_b}");
-    assert!([of_a, of_b].iter().all(|one| one.contains("\ntidegate_reservations 0\n")));
+    for (server, how) in [(&a, "left"), (&b, "settled")] {
+        let ended = format!("tidegate_reservations_ended_total{{how=\"{how}\"}}");
+        assert_eq!(server.metric(&ended).await, Some(1), "{how}");
+        assert_eq!(server.metric("tidegate_reservations").await, Some(0), "{how}");
+    }
 
     // Over RESP, and back.
     let id = reserve(&a, 500).await;

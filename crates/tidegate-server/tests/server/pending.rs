@@ -44,7 +44,7 @@ async fn used(client: &Client) -> u64 {
 async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     let store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
-    let (client, admin) = (server.client(), server.operator());
+    let client = server.client();
     let mut ids = Vec::new();
     for _ in 0..MANY {
         ids.push(reserve(&client).await);
@@ -70,7 +70,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     }
     assert!(!waiting.is_empty(), "{unknown} unknown: once it is unavailable nothing is sent");
     store.signal("CONT");
-    while !admin.get("/metrics").await.text.contains("\ntidegate_reservations_pending 0\n") {}
+    while server.metric("tidegate_reservations_pending").await != Some(0) {}
     let mut settled = 0;
     for id in waiting {
         let answer = client.settle(id, 5).await;
@@ -86,7 +86,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
 async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end() {
     let mut store = Store::start();
     let server = Server::granting(&rules(&store), VERBS);
-    let (client, admin) = (server.client(), server.operator());
+    let client = server.client();
     let body = json!({"descriptor": {"user": "ada"}, "cost": 5, "life_ms": 5_000}).to_string();
     let mut ids = Vec::new();
     while ids.len() < MANY as usize {
@@ -104,14 +104,10 @@ async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end()
         answers.push(redis::cmd("TG.SETTLE").arg(id).arg(1).query::<String>(&mut redis));
     }
     assert!(answers.iter().any(|one| one.as_deref() == Ok("PENDING")), "{answers:?}");
-    let given_up = "tidegate_reservations_ended_total{how=\"given_up\"} ";
-    loop {
-        let metrics = admin.get("/metrics").await.text;
-        let line = metrics.lines().find(|line| line.starts_with(given_up)).unwrap();
-        if !line.ends_with(" 0") && metrics.contains("\ntidegate_reservations_pending 0\n") {
-            break;
-        }
-    }
+    let given_up = "tidegate_reservations_ended_total{how=\"given_up\"}";
+    while server.metric(given_up).await == Some(0)
+        || server.metric("tidegate_reservations_pending").await != Some(0)
+    {}
     let last = client.settle(&json!(ids.last()), 1).await;
     // This server has forgotten it, and only the store knows whether its life is over.
     assert!(last.problem(503).contains("nothing was settled"));

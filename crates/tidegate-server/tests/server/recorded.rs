@@ -115,9 +115,9 @@ async fn a_recording_has_no_hidden_key_and_no_id() {
     assert_eq!((card.as_str().unwrap().len(), &lines[0]["descriptor"]["ip"]), (16, &json!("a")));
     assert_eq!(lines[1]["descriptors"][1]["descriptor"]["card"], *card);
     assert!(!format!("{lines:?}").contains("s3cret"), "{lines:?}");
-    let metrics = server.metrics().await;
-    assert!(metrics.contains("\ntidegate_recorder_memory_bytes 65536\n"), "{metrics}");
-    assert!(metrics.contains("\ntidegate_recorder_dropped_total{cause=\"no_space\"} 0\n"));
+    assert_eq!(server.metric("tidegate_recorder_memory_bytes").await, Some(65_536));
+    let dropped = r#"tidegate_recorder_dropped_total{cause="no_space"}"#;
+    assert_eq!(server.metric(dropped).await, Some(0));
 }
 
 #[tokio::test]
@@ -148,7 +148,7 @@ async fn a_sample_has_all_requests_of_its_keys_and_off_is_an_error_that_says_so(
     assert!(detail.contains("`record` of `[server]` is \"off\""), "{detail}");
     let said = replay(RULES, &off, &[]).refused(1);
     assert!(said.contains("`record` of `[server]` is \"off\""), "{said}");
-    assert!(!off.metrics().await.contains("\ntidegate_recorder_memory_bytes "));
+    assert_eq!(off.metric("tidegate_recorder_memory_bytes").await, None);
 }
 
 #[tokio::test]

@@ -68,9 +68,8 @@ async fn units_that_a_settlement_cuts_are_counted_and_logged() {
         let settled = client.settle(id(&reserved), actual).await.json();
         assert_eq!(settled["cut"], json!(cut));
     }
-    let metrics = server.metrics().await;
-    let count = "tidegate_reserved_units_lost_total{cause=\"debt_cut\"} 3007\n";
-    assert!(metrics.contains(count), "{metrics}");
+    let lost = r#"tidegate_reserved_units_lost_total{cause="debt_cut"}"#;
+    assert_eq!(server.metric(lost).await, Some(3_007));
     let log = server.stopped();
     assert!(log.contains("the units above are not taken"), "{log}");
 }
@@ -80,17 +79,15 @@ async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted
     let server = granting(RULES);
     let client = server.client();
     let reserved = [client.reserve("ada", 100).await, client.reserve("ada", 100).await];
-    let admin = server.operator();
     let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
-    assert_eq!(admin.put_rules("", "*", others).await.status, 200);
+    assert_eq!(server.operator().put_rules("", "*", others).await.status, 200);
     for (one, actual, cut) in [(&reserved[0], 0, 0), (&reserved[1], 300, 200)] {
         let settled = client.settle(id(one), actual).await.json();
         assert_eq!((&settled["settled"], &settled["cut"]), (&json!(actual - cut), &json!(cut)));
     }
-    let metrics = admin.get("/metrics").await.text;
     for (cause, units) in [("too_late", 100), ("debt_cut", 200)] {
-        let count = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}} {units}\n");
-        assert!(metrics.contains(&count), "{metrics}");
+        let lost = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}}");
+        assert_eq!(server.metric(&lost).await, Some(units), "{cause}");
     }
     let log = server.stopped();
     assert!(log.contains("of a rule that is gone"), "{log}");
@@ -117,8 +114,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
             assert_eq!((taken, cut), (&Value::Int(0), &Value::Int(actual)), "{settled:?}");
         }
         assert_eq!(client.remaining("ada").await, 1_000);
-        let metrics = server.metrics().await;
-        assert!(metrics.contains("\ntidegate_reservations 0\n"), "{metrics}");
+        assert_eq!(server.metric("tidegate_reservations").await, Some(0));
     }
 }
 
@@ -173,9 +169,8 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let client = server.client();
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
     let answer = client.post("/v1/reserve", &reserve).await.json();
-    let ended = "\ntidegate_reservations_ended_total{how=\"unsettled\"} 1\n";
-    let admin = server.operator();
-    while !admin.get("/metrics").await.text.contains(ended) {}
+    let ended = r#"tidegate_reservations_ended_total{how="unsettled"}"#;
+    while server.metric(ended).await != Some(1) {}
     assert!(client.settle(id(&answer), 0).await.problem(404).contains("its life is over"));
     assert_eq!(client.remaining("ada").await, 993);
 }
@@ -216,8 +211,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
     assert_eq!(last.header("retry-after"), Some("1"));
     assert!(last.problem(503).contains("--reservation-memory"));
     assert!((50..200).contains(&admitted), "{admitted}");
-    let metrics = server.metrics().await;
-    assert!(metrics.contains(&format!("\ntidegate_reservations {admitted}\n")), "{metrics}");
+    assert_eq!(server.metric("tidegate_reservations").await, Some(admitted));
     assert_eq!(client.remaining("ada").await, 1_000 - admitted);
 }
 

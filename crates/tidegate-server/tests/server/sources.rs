@@ -114,6 +114,11 @@ fn a_variable_that_can_not_be_read_is_named() {
     for (variable, value, expected) in [
         ("TIDEGATE_HTTP", "localhost:80", "\"localhost\" is no IP address"),
         ("TIDEGATE_THREADS", "many", "expected a whole number from 1 to 1024"),
+        (
+            "TIDEGATE_MAX_CONNECTIONS",
+            "1k",
+            "it is \"1k\": expected a whole number from 1 to 1000000",
+        ),
         ("TIDEGATE_LOG_LEVEL", "wan", "did you mean \"warn\"?"),
         ("TIDEGATE_LOG_LEVEL", "", "unset TIDEGATE_LOG_LEVEL if none is meant"),
         ("TIDEGATE_NO_WATCH", "maybe", "expected true or false"),

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use crate::client::Client;
 use crate::grpc;
-use crate::process::{BINARY, Ended, Server, config, not_started, not_started_in};
+use crate::process::{BINARY, Ended, Server, config, not_started_in};
 use crate::proxy::{Proxy, Way};
 use crate::raw;
 
@@ -261,14 +261,6 @@ async fn a_request_waits_over_a_store_as_it_does_in_process() {
     }
     let never = r#"{"descriptor": {"user": "ada"}, "cost": 2}"#;
     assert_eq!(servers[0].client().check(never).await.status, 422);
-}
-
-#[test]
-fn what_can_not_be_with_a_store_is_reported_at_start() {
-    let config = config(RULE);
-    let arguments = ["--store", "http://127.0.0.1", "--config", config.path()];
-    let said = not_started(&arguments);
-    assert!(said.contains("not the URL of a store"), "{said}");
 }
 
 #[test]

@@ -42,14 +42,6 @@ fn judge(user: &[u8], statuses: &[u16]) {
 }
 
 #[tokio::test]
-async fn a_header_value_that_is_no_utf_8_makes_an_error_and_passes_ten_of_ten() {
-    let server = Server::with_rules(RULES);
-    let envoy = Envoy::before(&server, FailureMode::Allow).await;
-    let statuses = ten(&envoy, b"j\xfcrgen").await;
-    assert_eq!(statuses, [200, 200, 200, 429, 429, 429, 429, 429, 429, 429]);
-}
-
-#[tokio::test]
 async fn no_value_of_a_header_field_passes_more_often_than_its_limit() {
     let server = Server::with_rules(RULES);
     let envoy = Envoy::before(&server, FailureMode::Allow).await;

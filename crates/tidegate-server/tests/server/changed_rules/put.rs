@@ -156,7 +156,7 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
         assert_eq!((&answer["limit"], &answer["rule"]), (&limit.into(), &"customer-9999".into()));
     }
     assert_eq!(admin.get("/v1/rules").await.json()["rules"].as_array().unwrap().len(), RULES);
-    assert!(admin.get("/metrics").await.text.contains("tidegate_policy_rules 10000\n"));
+    assert_eq!(server.metric("tidegate_policy_rules").await, Some(10_000));
 }
 
 #[tokio::test]

@@ -78,6 +78,15 @@ fn fill(
     ids
 }
 
+/// Settles a reservation for one unit.
+fn settle(table: &Reservations<ManualClock>, gate: &Gate<ManualClock>, id: ReservationId) {
+    let settle = async |request: &Request<'_>, taken: &Taken| {
+        Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
+    };
+    let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
+    assert!(settled.unwrap().is_ok());
+}
+
 /// 1,930 pairs with a long domain took 153 MB of a bound of 1 MiB, limiters were not counted (435 MB under 16 MiB), and
 /// settled reservations kept their requests.
 #[test]
@@ -101,24 +110,12 @@ fn reservations_hold_no_more_memory_than_their_bound() {
         assert!(held <= BOUND as i64 * 9 / 8, "{}: {held}", shape.name);
         assert!(held >= BOUND as i64 / 4, "{}: {held} of what is counted", shape.name);
         let settled = measured("settled", &mut || {
-            for id in &ids {
-                let settle = async |request: &Request<'_>, taken: &Taken| {
-                    Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
-                };
-                let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
-                assert!(settled.unwrap().is_ok());
-            }
+            ids.iter().for_each(|id| settle(&table, &gate, *id));
         });
         assert!(settled <= 0, "{}: a settled reservation takes less than an open one", shape.name);
         let more = measured("pairs", &mut || {
             for _ in 0..200 {
-                for id in fill(shape, &gate, &table, 1) {
-                    let settle = async |request: &Request<'_>, taken: &Taken| {
-                        Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
-                    };
-                    let settled = table.settle(&id.to_string(), &[1], settle).now_or_never();
-                    assert!(settled.unwrap().is_ok());
-                }
+                fill(shape, &gate, &table, 1).iter().for_each(|id| settle(&table, &gate, *id));
             }
         });
         assert!(
