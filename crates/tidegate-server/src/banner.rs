@@ -166,9 +166,4 @@ mod tests {
             assert_eq!(text.contains("tidegate rules"), admin.is_some(), "{text}");
         }
     }
-
-    #[test]
-    fn a_value_with_a_quote_stays_one_word_of_the_shell() {
-        assert_eq!(quoted("it's"), r"'it'\''s'");
-    }
 }

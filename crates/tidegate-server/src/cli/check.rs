@@ -112,16 +112,6 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_not_toml_is_reported_briefly_with_exit_code_2() {
-        let mut file = tempfile::NamedTempFile::new().unwrap();
-        file.write_all("192.0.2.1 - - [17/May/2015] 200\n".repeat(300).as_bytes()).unwrap();
-        let failure = run(&of(file.path())).unwrap_err();
-        let said = format!("{failure:?}");
-        assert!(said.contains("and 200 more: ") && said.contains(" has 300 mistakes"), "{said}");
-        assert!(said.contains("code: 2"), "{said}");
-    }
-
-    #[test]
     fn a_rule_that_is_split_without_a_store_is_warned_of_because_it_may_be_served_over_one() {
         let mut file = tempfile::NamedTempFile::new().unwrap();
         let text = "[[rule]]\nname = \"r\"\nalgorithm = \"token_bucket\"\nrate = \"40/1s\"\nsplit = true\n";

@@ -181,10 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_asks_nothing_is_refused_with_what_was_expected() {
-        let no_domain =
-            RateLimitRequest { descriptors: vec![descriptor(None, false)], ..Default::default() };
-        let many = request(0, vec![descriptor(None, false); 64]);
+    fn as_many_entries_as_there_may_be_are_read_in_their_order() {
         let of_entries = |entries: Vec<EntryMessage>| {
             let last = RateLimitDescriptor { entries, ..Default::default() };
             request(0, vec![descriptor(None, false), last])
@@ -193,23 +190,14 @@ mod tests {
             key: key.to_owned().into(),
             value: value.to_owned().into(),
         };
-        let each = |number: u32| entry(&number.to_string(), "a");
-        let (fit, too_many) = ((0..64).map(each).collect(), (0..65).map(each).collect());
-        let (fit, too_many) = (of_entries(fit), of_entries(too_many));
-        assert!(entries(&fit).is_ok());
+        let many =
+            |number: u32| (0..number).map(|number| entry(&number.to_string(), "a")).collect();
+        assert!(entries(&of_entries(many(64))).is_ok());
+        let refused = entries(&of_entries(many(65))).unwrap_err();
+        assert_eq!(refused.detail, "descriptor 1 has 65 entries: expected at most 64");
         let twice = of_entries(vec![entry("a", "x"), entry("b", "x"), entry("a", "y")]);
         let all = entries(&twice).unwrap();
         let of_twice = [("a", "x"), ("b", "x"), ("a", "y")];
         assert_eq!(GrpcQuestion::of(&twice, &all).descriptors[1].entries(), of_twice);
-        for (message, expected) in [
-            (no_domain, "the domain is empty"),
-            (request(0, vec![]), "there are no descriptors"),
-            (many, "there are 64 descriptors: expected at most 63"),
-            (too_many, "descriptor 1 has 65 entries: expected at most 64"),
-        ] {
-            let status = entries(&message).unwrap_err();
-            assert_eq!(status.code(), tonic::Code::InvalidArgument);
-            assert!(status.detail.starts_with(expected), "{status:?}");
-        }
     }
 }

@@ -97,12 +97,24 @@ async fn a_reset_makes_limiters_new_and_says_how_many() {
     assert_eq!(none.json(), json!({"reset": 0, "rules": []}));
 }
 
+/// None of them changes anything.
 #[tokio::test]
-async fn a_reset_does_not_take_a_cost_for_a_refund() {
+async fn what_means_nothing_to_a_reset_or_a_refund_is_refused() {
     let (_server, public, admin) = server();
     assert_eq!(public.check(ASKED).await.status, 200);
-    let detail = admin.post("/v1/reset", ASKED).await.problem(400);
-    assert!(detail.contains("`cost` means nothing to a reset"), "{detail}");
+    let with = |field: &str| ASKED.replace("\"cost\": 4", field);
+    for (path, body, expected) in [
+        ("/v1/reset", ASKED.to_owned(), "`cost` means nothing to a reset"),
+        ("/v1/reset", with("\"max_wait_ms\": 1"), "`max_wait_ms` means nothing to a reset"),
+        ("/v1/refund", with("\"max_wait_ms\": 1"), "`max_wait_ms` means nothing to a refund"),
+        ("/v1/reset", with("\"request_id\": \"a\""), "request_id"),
+        ("/v1/refund", with("\"request_id\": \"a\""), "request_id"),
+        ("/v1/reset", format!("[{ASKED}]"), "the body is an array"),
+        ("/v1/refund", format!("[{ASKED}]"), "the body is an array"),
+    ] {
+        let detail = admin.post(path, &body).await.problem(400);
+        assert!(detail.contains(expected), "{path} {body}: {detail}");
+    }
     assert_eq!(public.check(ASKED).await.status, 429, "nothing was reset");
 }
 

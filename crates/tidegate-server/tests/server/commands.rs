@@ -61,15 +61,21 @@ fn a_check_is_one_object_for_programs() {
         json!({"file": sound.path(), "is_sound": true, "rules": 1, "errors": [], "warnings": []});
     assert_eq!(run(&["check", sound.path(), "--format", "json"]).object(), expected);
 
-    let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\n"));
+    let wrong = config(&format!("{RULE}limt = 3\n[server]\nthreads = 0\nlog_level = \"wan\"\n"));
     let path = wrong.path();
     let expected = json!({"file": path, "is_sound": false, "rules": null, "errors": [
         {"line": 6, "column": 1, "message": "unknown field `limt`", "hint": "did you mean `limit`?"},
         {"line": 8, "column": 11, "message": "`threads` is 0", "hint": "expected a whole number from 1 to 1024"},
+        {
+            "line": 9, "column": 13, "message": "`log_level` is the text \"wan\"",
+            "hint": "expected one of off, error, warn, info, debug, trace; did you mean \"warn\"?",
+        },
     ], "warnings": []});
     assert_eq!(wrongly(path), expected);
     let missing = &wrongly("/nowhere/rules.toml")["errors"][0];
-    assert_eq!((&missing["line"], &missing["message"]), (&Value::Null, &json!("no such file")));
+    let hint = "expected a TOML file of rules";
+    let expected = json!({"line": null, "column": null, "message": "no such file", "hint": hint});
+    assert_eq!(missing, &expected);
 }
 
 /// Of 1,000 requests of one key and window, all but one are refused; of 999 keys, none.

@@ -82,13 +82,3 @@ async fn a_line_holds_so_many_and_moves_when_units_are_given_back() {
     let admitted = waits.await.unwrap();
     assert_eq!(admitted.status, 200, "{}", admitted.text);
 }
-
-#[tokio::test]
-async fn operators_do_not_wait() {
-    let server = Server::with_example();
-    let body = r#"{"descriptor": {"key": "a"}, "max_wait_ms": 1}"#;
-    for (path, what) in [("/v1/reset", "a reset"), ("/v1/refund", "a refund")] {
-        let detail = server.operator().post(path, body).await.problem(400);
-        assert!(detail.contains(&format!("`max_wait_ms` means nothing to {what}")), "{detail}");
-    }
-}

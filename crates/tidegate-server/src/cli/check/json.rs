@@ -84,21 +84,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_ends_where_its_hint_begins() {
-        for (text, message, hint) in [
-            (
-                "unknown field `a`: did you mean `b`?",
-                "unknown field `a`",
-                Some("did you mean `b`?"),
-            ),
-            (
-                "`a` is 1: expected 2; did you mean 3?",
-                "`a` is 1",
-                Some("expected 2; did you mean 3?"),
-            ),
-            ("wrong, and nothing was expected", "wrong, and nothing was expected", None),
-        ] {
-            assert_eq!(parts(text), (message, hint));
-        }
+    fn a_message_without_a_hint_is_whole() {
+        let text = "wrong, and nothing was expected";
+        assert_eq!(parts(text), (text, None));
     }
 }
