@@ -75,8 +75,9 @@ impl<I: Clone + Eq + Hash> Models<I> {
         self.0.get_mut(id)
     }
 
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut Model> {
-        self.0.values_mut()
+    /// Returns whether a debt may last past the last representable instant, where models go on.
+    pub(crate) fn has_debt_beyond_time(&mut self, at_us: u64) -> bool {
+        self.0.values_mut().any(|model| model.peek(at_us, 0).reset_after_us > u64::MAX / 4)
     }
 
     /// The names that fit.

@@ -3,15 +3,21 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use testkit::threads::together;
+use tidegate::ManualClock;
 
-use crate::kit::every_subject;
-use crate::subjects::{Case, Kind};
+use crate::kit::{every_subject, every_subject_in_memory};
+use crate::subjects::{Case, InMemory, Kind, per_day};
 
 every_subject! {
     eight_callers_get_the_limit_to_the_unit,
     costs_of_every_size_add_up_to_what_is_gone,
     what_every_caller_gives_back_is_all_there_again,
     what_eight_callers_reserve_and_settle_is_what_it_cost,
+}
+
+every_subject_in_memory! {
+    [FixedWindow SlidingCounter TokenBucket LeakyBucket LeakyQueue] =>
+    what_eight_callers_settle_far_beyond_the_limit_is_what_is_owed
 }
 
 /// Limiters that checked and acted in two round trips or instructions admitted 102 of 100, 21 of 20, 400 of 200,
@@ -79,4 +85,26 @@ fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &Case<'_, dyn Kin
         left == expected || case.algorithm.is_queue() && left < expected,
         "{left} of {expected}"
     );
+}
+
+/// Each settlement counts once while others settle and give back, and the debt outgrows the word of a packed state.
+fn what_eight_callers_settle_far_beyond_the_limit_is_what_is_owed(case: &Case<'_, dyn InMemory>) {
+    for limit in [100, 1_000_000_000] {
+        let mut spec = per_day(case.algorithm, limit);
+        spec.max_debt = Some(u64::MAX);
+        let subject = case.by(&ManualClock::new(), spec);
+        let (key, owed) = (subject.keys()[0], AtomicU64::new(0));
+        together(8, |_, rng| {
+            for _ in 0..100 {
+                let actual = rng.pick([0, 5, 20_000, 1 << 33]);
+                let settle = subject.reserve(key, 0).ok().unwrap();
+                let _ = settle(actual);
+                let back = rng.below(actual + 1);
+                let _ = subject.refund(key, back);
+                owed.fetch_add(actual - back, Relaxed);
+            }
+        });
+        let _ = subject.refund(key, owed.into_inner() - 1);
+        assert_eq!(subject.available(key), limit - 1);
+    }
 }

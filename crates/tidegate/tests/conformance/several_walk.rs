@@ -213,10 +213,13 @@ fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
         walked += 1;
         let mut models = ByModels { pairs: &pairs, limiters: HashMap::new() };
         let owes = pairs.iter().any(|pair| pair.spec.usage == Usage::Reported);
+        // A debt must stay representable: a sliding window counts to 2^32 - 1, and a store less than memory.
+        let is_wide = |pair: &Pair| pair.policy.algorithm != model::AlgorithmKind::SlidingWindow;
+        let is_wide = case.kind.has_time() && pairs.iter().all(is_wide);
+        let most_owed = if is_wide { 1 << 36 } else { 1_000 };
         let within = trace.into_iter().take_while(|(at_us, _)| at_us - began_us < HORIZON_US);
         for (at_us, cost) in within {
-            // A debt must stay representable.
-            let cost = if owes { cost.min(1_000) } else { cost };
+            let cost = if owes { cost.min(most_owed) } else { cost };
             let about = descriptors(rng, cost);
             let descriptors: Vec<_> =
                 about.iter().map(|(entries, cost)| Descriptor::new(entries).cost(*cost)).collect();

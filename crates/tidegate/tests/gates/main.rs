@@ -18,7 +18,6 @@ mod ordered;
 #[path = "../common/packed/mod.rs"]
 mod packed;
 mod permits;
-mod pitfalls;
 mod planned;
 #[path = "../common/plans.rs"]
 mod plans;

@@ -1,27 +1,11 @@
 //! Caps on memory: a few keys get room, the others share or are refused, and no limited key is forgotten.
 
 use std::num::NonZeroUsize;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate::{
-    AlgorithmKind, Answer, Clock, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec,
-    Timestamp,
-};
+use tidegate::{AlgorithmKind, Answer, Descriptor, Gate, OnFull, Policy, Request, RuleSpec, Spec};
 
-/// A clock that is moved by hand, and only forward, so that states are packed.
-#[derive(Debug, Default)]
-struct Hand(AtomicU64);
-
-impl Clock for &Hand {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Relaxed))
-    }
-
-    fn never_steps_back(&self) -> bool {
-        true
-    }
-}
+use crate::packed::{TODAY_US, TestClock};
 
 const SECOND_US: u64 = 1_000_000;
 /// One kept in a word, and one kept whole.
@@ -32,7 +16,7 @@ fn rule(name: &str, algorithm: AlgorithmKind) -> RuleSpec {
     RuleSpec::new(name, Spec::new(algorithm, 1, Duration::from_secs(1))).key([name])
 }
 
-fn ask<'g>(gate: &'g Gate<&Hand>, entries: &[(&str, &str)]) -> Answer<'g> {
+fn ask<'g>(gate: &'g Gate<TestClock>, entries: &[(&str, &str)]) -> Answer<'g> {
     let descriptors: Vec<_> = entries.chunks(1).map(Descriptor::new).collect();
     gate.check(&Request::new(Request::DEFAULT_DOMAIN, &descriptors))
 }
@@ -46,13 +30,13 @@ fn verdict(answer: &Answer<'_>) -> (bool, bool) {
 #[test]
 fn space_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
     for algorithm in BOTH {
-        let hand = Hand::default();
+        let clock = TestClock::at(0);
         let spec = rule("user", algorithm).max_keys(1, OnFull::Refuse);
-        let gate = Gate::with_clock(Policy::new(vec![spec]).unwrap(), &hand);
+        let gate = Gate::with_clock(Policy::new(vec![spec]).unwrap(), clock.clone());
         for user in 0..200 {
             let answer = ask(&gate, &[("user", &user.to_string())]);
             assert_eq!(verdict(&answer), (true, false), "{algorithm}, {user}");
-            hand.0.fetch_add(SECOND_US, Relaxed);
+            clock.pass(SECOND_US);
         }
     }
 }
@@ -61,14 +45,15 @@ fn space_is_had_as_soon_as_a_limiter_is_as_good_as_new() {
 #[test]
 fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {
     for [idle, busy] in [BOTH, [BOTH[1], BOTH[0]]] {
-        let hand = Hand::default();
+        let clock = TestClock::at(0);
         let rules = ["ip", "user"].into_iter().zip([idle, busy]).map(|(n, a)| rule(n, a));
         let policy = Policy::new(rules.collect()).unwrap();
-        let gate = Gate::with_clock(policy.with_max_keys(NonZeroUsize::new(50).unwrap()), &hand);
+        let gate =
+            Gate::with_clock(policy.with_max_keys(NonZeroUsize::new(50).unwrap()), clock.clone());
         (0..50).for_each(|n| _ = ask(&gate, &[("ip", &n.to_string())]));
         assert!(ask(&gate, &[("user", "a")]).is_overflow());
         assert_eq!(gate.counts().keys, 50, "all of them are still limited");
-        hand.0.fetch_add(SECOND_US, Relaxed);
+        clock.pass(SECOND_US);
         let overflow = (0..100)
             .filter(|n| ask(&gate, &[("user", &n.to_string())]).is_overflow() && *n < 50)
             .count();
@@ -80,12 +65,13 @@ fn a_rule_that_lies_idle_does_not_keep_the_space_of_the_others() {
 #[test]
 fn limiters_of_one_request_that_lie_side_by_side_are_each_counted_once() {
     for algorithm in BOTH {
-        let hand = Hand::default();
-        let gate = Gate::with_clock(Policy::new(vec![rule("user", algorithm)]).unwrap(), &hand);
+        let clock = TestClock::at(0);
+        let gate =
+            Gate::with_clock(Policy::new(vec![rule("user", algorithm)]).unwrap(), clock.clone());
         let names: Vec<_> = (0..2_000).map(|n| n.to_string()).collect();
         for pair in names.windows(2) {
             let _ = ask(&gate, &[("user", &pair[0]), ("user", &pair[1])]);
-            hand.0.fetch_add(2 * SECOND_US, Relaxed);
+            clock.pass(2 * SECOND_US);
         }
         assert!(gate.counts().keys <= 2_000, "{algorithm}: {}", gate.counts().keys);
         for name in &names {
@@ -104,5 +90,28 @@ fn a_cap_of_no_keys_is_refused_with_a_hint() {
             message.contains(&format!("`max_keys` is {max_keys}")) && message.contains(hint),
             "{message}"
         );
+    }
+}
+
+/// A paid debt leaves no memory in use: the key goes when its units have left.
+#[test]
+fn a_key_whose_debt_has_left_is_dropped_and_begins_again() {
+    for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::SlidingCounter] {
+        let clock = TestClock::at(TODAY_US);
+        let spec = Spec::new(algorithm, 10, Duration::from_secs(1));
+        let rules = vec![RuleSpec::new("own", spec).key(["user"]).max_keys(1, OnFull::Refuse)];
+        let gate = Gate::with_clock(Policy::new(rules).unwrap(), clock.clone());
+        for user in ["ada", "bob", "eve"] {
+            let entries = [("user", user)];
+            let request = Request::from(Descriptor::new(&entries).cost(1));
+            assert!(gate.check(&request).is_allowed(), "{algorithm}: {user} finds room");
+            assert_eq!(gate.settle(&request, None, &[1 << 45]).remaining(), Some(0));
+            assert_eq!(gate.counts().keys, 1);
+            clock.pass(2 * SECOND_US);
+        }
+        let request = Request::from(Descriptor::new(&[("user", "eve")]).cost(10));
+        assert!(gate.check(&request).is_allowed(), "{algorithm}: the debt has left");
+        assert_eq!(gate.reset(&request), 1);
+        assert!(gate.check(&request).is_allowed() && !gate.check(&request).is_allowed());
     }
 }

@@ -1,4 +1,4 @@
-//! Limiters in memory, alone and by key: caps, growth, large debts, clocks that run.
+//! Limiters in memory, alone and by key: caps, growth, plans, clocks that run.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,6 @@
 mod bounded;
 mod caps;
 mod growth;
-mod large_debts;
 mod late_reading;
 mod options;
 #[path = "../common/packed/mod.rs"]

@@ -356,11 +356,8 @@ fn values_that_change_decide_as_models_that_are_changed(case: &Case<'_, dyn Stor
                 walk.step(rng, &asked);
             });
             assert!(catch_unwind(took).is_ok(), "seed {seed}, step {step}, of {:?}", walk.pool);
-            // A debt may last past the last representable instant, where models go on.
             let at_us = walk.at_us();
-            let is_long =
-                |model: &mut model::Model| model.peek(at_us, 0).reset_after_us > u64::MAX / 4;
-            if walk.models.values_mut().any(is_long) || at_us - began_us > HORIZON_US {
+            if walk.models.has_debt_beyond_time(at_us) || at_us - began_us > HORIZON_US {
                 break;
             }
         }
