@@ -74,28 +74,6 @@ fn who_sleeps_for_a_slot_is_woken_when_it_comes_sooner_and_sleeps_on_when_later(
     assert_eq!(other.result_if_woken(), Poll::Ready(Some('C')));
 }
 
-/// Dropped after each number of polls, wherever the clock then is.
-#[test]
-fn a_receiver_that_is_dropped_loses_no_item() {
-    for polls in 0..4 {
-        for moved_ms in [0, 50, 100, 250] {
-            let (shaper, clock) = ten_a_second();
-            push_all(&shaper, ['A', 'B', 'C']);
-            assert_eq!(now(shaper.next()), Some(Some('A')));
-            let mut next = Task::new(shaper.next());
-            (0..polls).for_each(|_| assert_eq!(next.result(), Poll::Pending));
-            clock.advance(ms(moved_ms));
-            drop(next);
-            assert_eq!((shaper.len(), clock.sleepers()), (2, 0));
-            clock.advance(ms(250));
-            assert_eq!(
-                [now(shaper.next()), now(shaper.next())],
-                [Some(Some('B')), Some(Some('C'))]
-            );
-        }
-    }
-}
-
 #[test]
 fn a_receiver_that_is_dropped_leaves_no_trace() {
     let (shaper, _clock) = ten_a_second::<char>();

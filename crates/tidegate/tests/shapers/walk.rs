@@ -127,7 +127,7 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut rng = Rng::new(seed);
-        let (limit, capacity) = (rng.skewed(5_000), rng.skewed(60) - 1);
+        let (limit, capacity) = (rng.skewed(5_000) - 1, rng.skewed(60) - 1);
         let window_us = rng.between(1_000, 3_000_000);
         let policy = policy(limit, window_us, capacity);
         Self {
@@ -250,55 +250,4 @@ fn every_answer_and_every_slot_is_the_models_while_the_pace_changes() {
             _ => {}
         }
     });
-}
-
-/// The core's algorithm promises for any interval: no two slots are closer than W/N times the units between, except for
-/// the microsecond of rounding each up, and slots keep the order of arrival.
-#[test]
-fn slots_are_evenly_apart_and_in_order() {
-    for seed in 0..walks() {
-        let mut rng = Rng::new(seed);
-        let (limit, window) = (rng.skewed(100_000), rng.between(1_000, 3_000_000));
-        let spec = Spec::new(AlgorithmKind::LeakyQueue, limit, Duration::from_micros(window));
-        let mut queue = ShapingQueue::new(spec).unwrap();
-        let (mut now, mut before) = (1_000_000, None);
-        for number in 0..STEPS {
-            now += rng.below(2 * window / limit + 2);
-            let cost = rng.between(1, 3);
-            let Ok(delay) = queue.push(Timestamp::from_micros(now), number, cost) else { continue };
-            let slot = now + Micros::from(delay).as_micros();
-            if let Some((slot_before, cost_before)) = before {
-                let apart = u128::from(slot - slot_before + 1) * u128::from(limit);
-                let least = u128::from(cost_before * window);
-                assert!(apart > least, "seed {seed}: {slot_before} and {slot}");
-            }
-            before = Some((slot, cost));
-            while let Next::Item(left) = queue.poll(Timestamp::from_micros(now)) {
-                assert!(left.slot.as_micros() <= now && left.item <= number);
-            }
-        }
-    }
-}
-
-/// With any pushes, polls and closings, accepted items come out once and in order.
-#[test]
-fn nothing_is_lost_and_nothing_comes_twice() {
-    for seed in 0..walks() {
-        let mut walk = Walk::new(seed);
-        let (mut taken_in, mut out) = (Vec::new(), Vec::new());
-        for number in 0..STEPS {
-            let now = Timestamp::from_micros(walk.now);
-            taken_in.extend(walk.queue.push(now, number, 1).is_ok().then_some(number));
-            walk.now += walk.rng.below(walk.window_us / 4);
-            if walk.rng.chance(30)
-                && let Next::Item(left) = walk.queue.poll(Timestamp::from_micros(walk.now))
-            {
-                out.push(left.item);
-            }
-        }
-        let most = 2 * (walk.capacity + 1);
-        assert!(walk.queue.len() as u64 <= most, "{}", walk.answered);
-        out.extend(walk.queue.close_now());
-        assert_eq!(out, taken_in, "{}", walk.answered);
-    }
 }
