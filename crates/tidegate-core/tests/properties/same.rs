@@ -1,7 +1,5 @@
 //! Algorithms that the definitions call equal decide the same, to the last value.
 
-use std::collections::VecDeque;
-
 use crate::{MANY, STEPS, answers, for_many_of, policy, times_as_many};
 use testkit::model::{AlgorithmKind, Policy};
 use testkit::traffic::{self, Rng};
@@ -68,24 +66,4 @@ fn a_sliding_window_as_fine_as_the_clock_is_the_log() {
             Policy { algorithm: AlgorithmKind::SlidingWindow, buckets: 1_000, ..log.clone() };
         assert_same(&mut rng, &log, &finest);
     }
-}
-
-/// Units in (t-W, t] + c <= N, added up each time from all admitted units; with a resolution, each unit as of the end
-/// of its tick.
-#[test]
-fn the_log_is_its_definition() {
-    for_many_of(AlgorithmKind::SlidingLog, 605, 2 * MANY, &mut |rng, policy| {
-        let requests = traffic::trace(rng, &policy, STEPS);
-        let tick = |at_us: u64| at_us / policy.resolution_us * policy.resolution_us;
-        let mut units: VecDeque<(u64, u64)> = VecDeque::new();
-        for ((at_us, cost), answer) in requests.iter().zip(answers(&policy, &requests)) {
-            let inside = |counts_as: u64| counts_as + policy.window_us > *at_us;
-            let count: u64 = units.iter().filter(|(as_of, _)| inside(*as_of)).map(|u| u.1).sum();
-            let admit = count.saturating_add(*cost) <= policy.limit || *cost == 0;
-            assert_eq!(answer.allowed, admit, "at {at_us}: {policy:?}");
-            if admit {
-                units.push_back((tick(*at_us) + policy.resolution_us - 1, *cost));
-            }
-        }
-    });
 }
