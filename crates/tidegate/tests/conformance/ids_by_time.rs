@@ -26,7 +26,7 @@ kit! {
 }
 
 kit! {
-    Store [sharded; redis] TokenBucket =>
+    Store [sharded; redis] [TokenBucket] =>
     a_refusal_changes_no_later_decision_of_its_id_either
 }
 

@@ -30,10 +30,10 @@ impl Drop for IfItFails {
 }
 
 /// Tests of behaviours: a module with the name of each, and in it a test with the name of each kind that makes it. Kinds
-/// after the semicolon are over real stores. A behaviour that names an algorithm is run under it alone.
+/// after the semicolon are over real stores. A behaviour that names algorithms is run under these alone.
 macro_rules! kit {
-    ($ability:ident $kinds:tt $algorithm:ident => $($behaviour:ident),+ $(,)?) => {
-        $($crate::kit::kit! { @module $behaviour $ability $kinds [$algorithm] })+
+    ($ability:ident $kinds:tt $only:tt => $($behaviour:ident),+ $(,)?) => {
+        $($crate::kit::kit! { @module $behaviour $ability $kinds $only })+
     };
     ($ability:ident $kinds:tt $($behaviour:ident),+ $(,)?) => {
         $($crate::kit::kit! { @module $behaviour $ability $kinds [] })+
@@ -47,12 +47,12 @@ macro_rules! kit {
             )+)?
         }
     };
-    (@test $behaviour:ident $ability:ident $kind:ident [$($only:ident)?]) => {
+    (@test $behaviour:ident $ability:ident $kind:ident [$($only:ident)*]) => {
         #[test]
         fn $kind() {
             let kind = $crate::subjects::kinds::$kind();
             let kind: &dyn $crate::subjects::$ability = &kind;
-            let only: Vec<tidegate::AlgorithmKind> = vec![$(tidegate::AlgorithmKind::$only)?];
+            let only: Vec<tidegate::AlgorithmKind> = vec![$(tidegate::AlgorithmKind::$only),*];
             let algorithms = if only.is_empty() { kind.algorithms() } else { only };
             $crate::kit::under_each(kind, algorithms, super::$behaviour);
         }
@@ -94,10 +94,14 @@ macro_rules! every_gate_of_one_step {
     };
 }
 
-/// Behaviours of gates with reported usage, under every algorithm except the queue, for which usage cannot be reported.
+/// Behaviours of gates with reported usage, under every algorithm except queues and permits, for which usage cannot be reported.
 macro_rules! every_gate_that_is_reported_to {
     ($($behaviours:tt)+) => {
-        $crate::kit::kit! { Store [reported_packed reported_sharded; reported_redis] $($behaviours)+ }
+        $crate::kit::kit! {
+            Store [packed sharded; redis]
+            [FixedWindow SlidingWindow SlidingCounter SlidingLog TokenBucket LeakyBucket] =>
+            $($behaviours)+
+        }
     };
 }
 

@@ -15,7 +15,7 @@ use crate::tasks::{Task, bucket, ms, run, settle};
 use crate::waiting::{WEEK, until};
 
 kit! {
-    InMemory [limiter keyed_packed keyed_sharded planned gate_packed gate_sharded] TokenBucket =>
+    InMemory [limiter keyed_packed keyed_sharded planned gate_packed gate_sharded] [TokenBucket] =>
     a_limit_that_rises_wakes_the_head_and_those_behind_it_follow,
     who_can_not_be_in_time_after_a_change_is_refused_when_it_learns_of_it,
     all_who_wait_are_woken_whatever_their_key,
@@ -23,12 +23,12 @@ kit! {
 
 // A gate does not report an unlimited rule.
 kit! {
-    InMemory [limiter keyed_packed keyed_sharded planned] TokenBucket =>
+    InMemory [limiter keyed_packed keyed_sharded planned] [TokenBucket] =>
     all_who_wait_go_on_where_there_is_no_limit,
 }
 
 kit! {
-    InMemory [supplied] TokenBucket =>
+    InMemory [supplied] [TokenBucket] =>
     values_of_a_call_hold_for_as_long_as_it_waits,
     who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go,
 }

@@ -159,41 +159,6 @@ pub(crate) fn admitted(gate: &dyn AnyGate, entries: Entries<'_>) -> usize {
     (0..1_000).take_while(|_| ask(&[(entries, 1)], |one| gate.check(one).is_allowed())).count()
 }
 
-/// Gates with reported usage: none of their rules may be a queue.
-pub(crate) struct Reported<S>(pub(crate) S);
-
-impl<S: Store> Store for Reported<S> {
-    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
-        self.0.gate(rules)
-    }
-
-    fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {
-        self.0.of_one_process(rules, ban)
-    }
-
-    fn planned(
-        &self,
-        clock: &ManualClock,
-        rules: Vec<RuleSpec>,
-        plans: &Plans,
-    ) -> Box<dyn AnyGate + '_> {
-        self.0.planned(clock, rules, plans)
-    }
-
-    fn has_time(&self) -> bool {
-        self.0.has_time()
-    }
-
-    fn by_time(&self, begin_us: u64, rules: Vec<RuleSpec>) -> Option<Box<dyn ByTime + '_>> {
-        self.0.by_time(begin_us, rules)
-    }
-
-    fn algorithms(&self) -> Vec<AlgorithmKind> {
-        let all = AlgorithmKind::ALL.iter().copied();
-        all.filter(|one| !one.is_queue() && !one.holds_permits()).collect()
-    }
-}
-
 /// One rule with a limiter for each user, asked for one user at a time.
 pub(crate) struct OneRule<'g>(pub(crate) Box<dyn AnyGate + 'g>);
 

@@ -1,6 +1,5 @@
 //! The kinds of subjects, by the names of their tests.
 
-use super::gates::Reported;
 #[cfg(feature = "redis")]
 use super::stores::{Cluster, Redis};
 use super::{InProcess, Keyed, Planned, Single, Supplied};
@@ -49,17 +48,4 @@ pub(crate) fn redis() -> Redis {
 #[cfg(feature = "redis")]
 pub(crate) fn cluster() -> Cluster {
     Cluster::start()
-}
-
-pub(crate) const fn reported_packed() -> Reported<InProcess> {
-    Reported(InProcess::Packed)
-}
-
-pub(crate) const fn reported_sharded() -> Reported<InProcess> {
-    Reported(InProcess::Sharded)
-}
-
-#[cfg(feature = "redis")]
-pub(crate) fn reported_redis() -> Reported<Redis> {
-    Reported(Redis::start())
 }

@@ -9,7 +9,7 @@ use crate::subjects::{Case, InMemory, Waiting};
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 
 every_subject_in_memory! {
-    TokenBucket =>
+    [TokenBucket] =>
     nobody_is_woken_twice,
     no_one_overtakes_not_even_a_request_that_would_not_have_waited,
     a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever,
@@ -18,7 +18,7 @@ every_subject_in_memory! {
 }
 
 every_subject_in_memory! {
-    LeakyQueue =>
+    [LeakyQueue] =>
     work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot,
 }
 
