@@ -83,18 +83,6 @@ fn no_key_of_many_is_lost_or_mixed_up() {
 }
 
 #[test]
-fn an_unlimited_plan_counts_nothing_and_forgets_nothing() {
-    let limiter = limiter(TestClock::at(TODAY_US));
-    let few = rule(AlgorithmKind::SlidingLog, 3);
-    let all = Rule::new(Spec::unlimited(AlgorithmKind::SlidingLog)).unwrap();
-    assert!(limiter.admits(Under(&few, "key"), 2));
-    assert!(limiter.admits(Under(&all, "key"), u64::MAX));
-    let reserved = limiter.reserve(Under(&all, "key"), 7).unwrap();
-    assert_eq!(limiter.settle(Under(&all, "key"), reserved, 0).limit, u64::MAX);
-    assert_eq!(limiter.peek(Under(&few, "key"), 1).remaining, 1);
-}
-
-#[test]
 fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
     let gold = rule(AlgorithmKind::SlidingLog, 10);
     let limiter = KeyedLimiter::new(*rule(AlgorithmKind::SlidingLog, 2).spec()).unwrap();
@@ -107,50 +95,6 @@ fn a_plan_is_looked_up_by_key_and_the_usual_one_is_for_all_others() {
     let reserved = limiter.reserve("ada", 2).unwrap();
     assert_eq!(limiter.settle("ada", reserved, 1).remaining, 1);
     assert_eq!(limiter.refund("ada", 1).remaining, 2);
-}
-
-#[test]
-fn keys_beyond_the_cap_share_one_limiter_or_are_refused() {
-    let (small, large) = (rule(AlgorithmKind::SlidingLog, 3), rule(AlgorithmKind::SlidingLog, 5));
-    let usual = *rule(AlgorithmKind::FixedWindow, 4).spec();
-    let shared =
-        KeyedLimiter::with_clock(usual, TestClock::at(TODAY_US)).unwrap().with_plans(|_| None);
-    let shared = shared.with_max_keys(2, OnFull::Share);
-    assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
-    for key in ["ada", "bob"] {
-        assert!(shared.admits(Under(&small, key), 1));
-    }
-    let admitted = |key: String| {
-        let plan = if key.len().is_multiple_of(2) { &small } else { &large };
-        shared.admits(Under(plan, key), 1)
-    };
-    let keys = (0..200).map(|number| "x".repeat(number));
-    assert_eq!(keys.filter(|key| admitted(key.clone())).count(), 4, "of the usual plan");
-    assert!(!shared.admits(Under(&log(0, 1), "shut"), 1));
-    assert_eq!(shared.keys(), 2);
-    assert!(shared.admits(Under(&small, "ada"), 2), "no key lost its limiter");
-
-    let refused = limiter(TestClock::at(TODAY_US)).with_max_keys(1, OnFull::Refuse);
-    assert!(refused.admits(Under(&small, "ada"), 1) && !refused.admits(Under(&small, "bob"), 1));
-    let answer = refused.check(Under(&small, "bob"), 1);
-    assert_eq!((answer.remaining, answer.retry_after()), (0, Some(DAY)));
-}
-
-#[test]
-fn a_reservation_of_the_shared_limiter_is_settled_there() {
-    let plan = rule(AlgorithmKind::SlidingLog, 5);
-    let limiter = KeyedLimiter::with_clock(*plan.spec(), TestClock::at(TODAY_US))
-        .unwrap()
-        .with_plans(|_| None);
-    let limiter = limiter.with_max_keys(1, OnFull::Share);
-    assert!(limiter.admits(Under(&plan, "ada"), 1));
-    let reserved = limiter.reserve(Under(&plan, "bob"), 4).unwrap();
-    assert_eq!(limiter.settle(Under(&plan, "bob"), reserved, 1).remaining, 4);
-    assert_eq!(
-        limiter.refund(Under(&plan, "bob"), 1).remaining,
-        4,
-        "it is not known which key took it"
-    );
 }
 
 /// A limiter that is idle makes room, under any plan.
@@ -217,6 +161,7 @@ fn keys_without_space_share_the_usual_values_whoever_asks_and_nothing_where_ther
         .unwrap()
         .with_plans(|_| None);
     let (limiter, fast) = (limiter.with_max_keys(1, OnFull::Share), log(1_000, 1));
+    assert!(!limiter.admits(Under(&log(0, 1), "shut"), 1), "and it takes no place");
     assert!(limiter.admits("own", 1));
     let mut admitted = 0;
     for number in 0..100 {
@@ -225,8 +170,13 @@ fn keys_without_space_share_the_usual_values_whoever_asks_and_nothing_where_ther
         clock.pass(2_000_000);
     }
     assert_eq!(admitted, 1);
-    let unlimited = self::limiter(clock).with_max_keys(1, OnFull::Share);
-    assert!(unlimited.admits(Under(&fast, "own"), 1) && !unlimited.admits(Under(&fast, "no"), 1));
+    for on_full in [OnFull::Share, OnFull::Refuse] {
+        let unlimited = self::limiter(clock.clone()).with_max_keys(1, on_full);
+        assert!(unlimited.admits(Under(&log(3, 60), "own"), 1));
+        let refused = unlimited.check(Under(&log(3, 60), "no"), 1);
+        let wait = Some(Duration::from_secs(60));
+        assert_eq!((refused.remaining, refused.retry_after()), (0, wait), "{on_full:?}");
+    }
 }
 
 #[test]

@@ -1,11 +1,8 @@
-//! Reservations of an unlimited rule, reservations while others wait, and keys that are reset.
-
-use std::pin::Pin;
-use std::task::{Context, Waker};
+//! Reservations of an unlimited rule, and keys that are reset.
 
 use crate::packed::{TODAY_US, TestClock};
 use std::time::Duration;
-use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, ManualClock, Spec, Timestamp};
+use tidegate::{AlgorithmKind, Clock, KeyedLimiter, Limiter, Spec, Timestamp};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -28,35 +25,6 @@ fn nothing_reserved_from_an_unlimited_rule_comes_back_to_a_limited_one() {
     assert!(alone.admits(10) && keyed.admits("key", 10));
     assert_eq!(alone.settle(reserved.0, 0).remaining, 0);
     assert_eq!(keyed.settle("key", reserved.1, 0).remaining, 0);
-}
-
-/// Its turn has come as soon as no request stands before it in its own line.
-#[test]
-fn reservations_are_answered_while_others_wait() {
-    let spec = || per_day(AlgorithmKind::TokenBucket, 1);
-    let alone = Limiter::with_clock(spec(), ManualClock::new()).unwrap();
-    assert!(alone.admits(1));
-    let mut first = Box::pin(alone.acquire(1, DAY));
-    assert!(begun(&mut first));
-    assert!(alone.reserve(0).is_ok(), "nothing is not waited for");
-    assert!(alone.reserve(1).is_err());
-
-    let keyed = KeyedLimiter::with_clock(spec(), ManualClock::new()).unwrap();
-    let mut waiting = Vec::new();
-    for key in 0..400 {
-        let key = key.to_string();
-        assert!(keyed.admits(&key, 1));
-        let mut waits = Box::pin(keyed.acquire(key, 1, DAY));
-        assert!(begun(&mut waits));
-        waiting.push(waits);
-    }
-    assert!(keyed.reserve("bob", 1).is_ok(), "no caller waits for bob");
-    assert!(keyed.reserve("7", 1).is_err());
-}
-
-/// Returns whether it waits once it was polled.
-fn begun(waits: &mut (impl Future + Unpin)) -> bool {
-    Pin::new(waits).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 fn is_as_new_after_a_reset<C: Clock + Clone>(algorithm: AlgorithmKind, clock: &C, amended: bool) {

@@ -124,29 +124,3 @@ async fn a_replica_that_is_behind_has_again_what_was_used() {
         assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, 0, "{algorithm}");
     }
 }
-
-/// A node that knows of units does not bring them back after another node has reset them, or given them back.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_another_node_gave_back_stays_back_while_the_server_is_the_same() {
-    let server = Server::start(&[]);
-    let (one, _) = gate_over(&server.url(), rules()).await;
-    let (other, _) = gate_over(&server.url(), rules()).await;
-    for algorithm in AlgorithmKind::ALL {
-        let request = |cost| {
-            let descriptors = [Descriptor::new(&[("user", "ada")]).cost(cost)];
-            (descriptors, algorithm.name())
-        };
-        let (descriptors, domain) = request(LIMIT);
-        let all = Request::new(domain, &descriptors);
-        assert!(one.check(&all).await.is_allowed(), "{algorithm}");
-        assert_eq!(other.reset(&all).await, Ok(1), "{algorithm}");
-        assert!(one.check(&all).await.is_allowed(), "{algorithm}: after a reset");
-        assert_eq!(other.reset(&all).await, Ok(1), "{algorithm}");
-        // The other node takes everything, which this node hears of, and gives it back.
-        let charge = other.hold(&all).await.unwrap();
-        assert!(!one.check(&all).await.is_allowed(), "{algorithm}");
-        charge.settle(0).await.unwrap();
-        assert!(one.check(&all).await.is_allowed(), "{algorithm}: after a settlement");
-    }
-    assert_eq!(one.counts().carried + other.counts().carried, 0);
-}
