@@ -32,6 +32,8 @@ impl Rule {
 pub enum Shape {
     /// One limiter, without any key.
     One,
+    /// The same, asked for all values of the decision.
+    Checked,
     /// A limiter per key.
     Keyed,
     /// Either of the above: the only key is asked from all threads at once.
@@ -155,6 +157,12 @@ pub const LAYER: &[Case] = &[LAYER_ADMITTED, LAYER_REFUSED];
 pub const ALL: &[Case] = &[
     ONE,
     Case { name: "one limiter, deny", rule: Rule::ONE_AN_HOUR, expect: Expect::Denied, ..ONE },
+    Case {
+        name: "one limiter, all values",
+        base: "tidegate/token_bucket",
+        shape: Shape::Checked,
+        ..ONE
+    },
     Case { name: "1 key", ..KEYED },
     Case { name: "1000 keys", keys: 1_000, ..KEYED },
     MILLION,

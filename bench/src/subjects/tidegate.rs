@@ -1,6 +1,6 @@
 //! This project: every algorithm alone, and keyed tables of it, by the system's clock.
 //!
-//! `admits` is asked: the verdict without figures. Keys are borrowed; nothing is allocated for one.
+//! `admits` is asked, for the verdict alone, but in a case for all values. Keys are borrowed; nothing is allocated for one.
 
 use super::{Candidate, Flooded, Subject, sound};
 use crate::cases::{Case, Rule, Shape};
@@ -40,6 +40,9 @@ pub fn offers(case: &Case) -> Vec<Candidate> {
     let by_text = |limiter: &KeyedLimiter, ask: &Ask| limiter.admits(&ask.key, 1);
     match case.shape {
         Shape::One => named(&NAMES.map(|(algorithm, _)| algorithm), one, ask_one),
+        Shape::Checked => named(&NAMES.map(|(algorithm, _)| algorithm), one, |limiter, _| {
+            limiter.check(1).is_allowed()
+        }),
         Shape::Window => named(&WINDOWS, one, ask_one),
         Shape::Sliding => named(
             &WINDOWS,
