@@ -59,37 +59,31 @@ async fn a_reservation_is_settled_for_what_it_cost() {
 }
 
 #[tokio::test]
-async fn units_that_a_settlement_cuts_are_counted_and_logged() {
+async fn units_that_a_settlement_cuts_or_that_a_rule_keeps_because_it_is_gone_are_counted_and_logged()
+ {
     let server = granting(RULES);
     let client = server.client();
+    let lost = async |cause: &str| {
+        let series = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}}");
+        server.metric(&series).await.unwrap()
+    };
+    let kept = [client.reserve("bob", 100).await, client.reserve("bob", 100).await];
     // The limit and a debt of another limit; then a reservation that holds nothing.
     for (cost, actual, cut) in [(500, 5_000, 3_000), (0, 7, 7)] {
         let reserved = client.reserve("ada", cost).await;
         let settled = client.settle(id(&reserved), actual).await.json();
         assert_eq!(settled["cut"], json!(cut));
     }
-    let lost = r#"tidegate_reserved_units_lost_total{cause="debt_cut"}"#;
-    assert_eq!(server.metric(lost).await, Some(3_007));
-    let log = server.stopped();
-    assert!(log.contains("the units above are not taken"), "{log}");
-}
-
-#[tokio::test]
-async fn units_that_a_rule_keeps_or_does_not_take_because_it_is_gone_are_counted_and_logged() {
-    let server = granting(RULES);
-    let client = server.client();
-    let reserved = [client.reserve("ada", 100).await, client.reserve("ada", 100).await];
+    assert_eq!([lost("debt_cut").await, lost("too_late").await], [3_007, 0]);
     let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
     assert_eq!(server.operator().put_rules("", "*", others).await.status, 200);
-    for (one, actual, cut) in [(&reserved[0], 0, 0), (&reserved[1], 300, 200)] {
+    for (one, actual, cut) in [(&kept[0], 0, 0), (&kept[1], 300, 200)] {
         let settled = client.settle(id(one), actual).await.json();
         assert_eq!((&settled["settled"], &settled["cut"]), (&json!(actual - cut), &json!(cut)));
     }
-    for (cause, units) in [("too_late", 100), ("debt_cut", 200)] {
-        let lost = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}}");
-        assert_eq!(server.metric(&lost).await, Some(units), "{cause}");
-    }
+    assert_eq!([lost("debt_cut").await, lost("too_late").await], [3_207, 100]);
     let log = server.stopped();
+    assert!(log.contains("the units above are not taken"), "{log}");
     assert!(log.contains("of a rule that is gone"), "{log}");
 }
 
