@@ -5,7 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 
 use crate::context::Context;
 use crate::step::Outcome;
@@ -64,6 +64,22 @@ pub(crate) fn answers(command: &mut Command) -> bool {
     quiet.status().is_ok_and(|status| status.success())
 }
 
+/// Makes sure that something works, adding it if it does not.
+///
+/// # Errors
+///
+/// Returns an error if it does not work and cannot be added; `remedy` says what to do.
+pub(crate) fn ensure(
+    works: impl Fn() -> bool,
+    add: impl FnOnce() -> bool,
+    remedy: &str,
+) -> Result<()> {
+    if works() || (add() && works()) {
+        return Ok(());
+    }
+    bail!("{remedy} and try again")
+}
+
 fn pass_on(mut from: impl Read, to: &mut impl Write, tally: &mut Tally) -> io::Result<()> {
     let mut buffer = [0; 8192];
     loop {
@@ -111,6 +127,8 @@ fn program(command: &Command) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -127,6 +145,18 @@ mod tests {
         let mut command = Command::new("/some/where/cargo");
         command.args(["doc", "--no-deps"]).env("RUSTDOCFLAGS", "-D warnings");
         assert_eq!(line(&command), r#"RUSTDOCFLAGS="-D warnings" cargo doc --no-deps"#);
+    }
+
+    #[test]
+    fn only_what_does_not_work_is_added_and_what_can_not_be_is_an_error_with_the_remedy() {
+        let added = Cell::new(false);
+        ensure(|| true, || added.replace(true), "install it").unwrap();
+        assert!(!added.get());
+        ensure(|| added.get(), || !added.replace(true), "install it").unwrap();
+        for says in [true, false] {
+            let error = ensure(|| false, || says, "install it").unwrap_err().to_string();
+            assert_eq!(error, "install it and try again");
+        }
     }
 
     #[test]

