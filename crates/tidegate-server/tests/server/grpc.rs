@@ -3,8 +3,6 @@
 mod listener;
 mod own_limits;
 
-use std::net::SocketAddr;
-
 use hyper::http::uri::PathAndQuery;
 use prost_types::value::Kind;
 use tonic::client::Grpc;
@@ -54,16 +52,8 @@ impl RateLimitServiceClient {
 
 /// A connection to the gRPC listener.
 pub(crate) async fn channel(server: &Server) -> Channel {
-    channel_to(server.grpc).await
-}
-
-async fn channel_to(at: SocketAddr) -> Channel {
-    Endpoint::from_shared(format!("http://{at}")).unwrap().connect().await.unwrap()
-}
-
-/// A client of the service at an address.
-pub(crate) async fn client_at(at: SocketAddr) -> RateLimitServiceClient {
-    RateLimitServiceClient::new(channel_to(at).await)
+    let url = format!("http://{}", server.grpc);
+    Endpoint::from_shared(url).unwrap().connect().await.unwrap()
 }
 
 /// A client of the service.

@@ -17,11 +17,12 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use testkit::model::{AlgorithmKind, Expected, Model, Policy};
 use testkit::traffic::Rng;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::asker::{Asker, read_replies};
 use crate::client::Client;
 use crate::envoy_api::Code;
 use crate::grpc;
@@ -81,25 +82,16 @@ fn rule(key: &str, algorithm: AlgorithmKind, limit: u64, window_us: u64) -> Stri
     )
 }
 
-/// A client of one server.
-enum Caller {
-    Http(Client),
-    Grpc(RateLimitServiceClient),
-    Resp(TcpStream),
-}
-
-impl Caller {
-    /// Sends requests, up to `deep` at a time if the protocol allows several, and waits for their answers.
-    async fn ask(&mut self, seed: u64, meets: Meets, deep: usize) -> Vec<Answered> {
-        let mut rng = Rng::new(seed);
-        let asked: Vec<_> = (0..deep).map(|_| Asked::new(&mut rng, meets)).collect();
-        match self {
-            Self::Http(client) => vec![asked[0].over_http(client).await],
-            Self::Grpc(client) => {
-                join_all(asked.iter().map(|asked| asked.over_grpc(client.clone(), meets))).await
-            }
-            Self::Resp(connection) => Asked::over_resp(&asked, meets, connection).await,
+/// Sends requests, up to `deep` at a time if the protocol allows several, and waits for their answers.
+async fn ask(asker: &mut Asker, seed: u64, meets: Meets, deep: usize) -> Vec<Answered> {
+    let mut rng = Rng::new(seed);
+    let asked: Vec<_> = (0..deep).map(|_| Asked::new(&mut rng, meets)).collect();
+    match asker {
+        Asker::Http(client) => vec![asked[0].over_http(client).await],
+        Asker::Grpc(client) => {
+            join_all(asked.iter().map(|asked| asked.over_grpc(client.clone(), meets))).await
         }
+        Asker::Resp(connection) => Asked::over_resp(&asked, meets, connection).await,
     }
 }
 
@@ -198,36 +190,17 @@ impl Asked {
     }
 }
 
-/// Reads this many replies of maps.
-async fn read_replies(
-    connection: &mut TcpStream,
-    count: usize,
-) -> Vec<HashMap<String, redis::Value>> {
-    let mut bytes = Vec::new();
-    loop {
-        let read = connection.read_buf(&mut bytes).await.unwrap();
-        assert!(read > 0, "the server closed the connection");
-        let (mut rest, mut parser) = (bytes.as_slice(), redis::Parser::new());
-        let replies: Result<Vec<_>, _> =
-            (0..count).map(|_| parser.parse_value(&mut rest)).collect();
-        if let Ok(replies) = replies {
-            let maps = replies.into_iter().map(|reply| redis::from_redis_value(reply).unwrap());
-            return maps.collect();
-        }
-    }
-}
-
 /// Has all clients ask, each for up to `deep` answers at a time, until the time is over and some were denied.
-async fn history(callers: Vec<Caller>, meets: Meets, deep: usize) -> Vec<Answered> {
+async fn history(askers: Vec<Asker>, meets: Meets, deep: usize) -> Vec<Answered> {
     let (mut all, begun) = (JoinSet::new(), Instant::now());
     let denied = Arc::new(AtomicBool::new(false));
-    for (number, mut caller) in callers.into_iter().enumerate() {
+    for (number, mut asker) in askers.into_iter().enumerate() {
         let denied = Arc::clone(&denied);
         all.spawn(async move {
             let (mut rng, mut answer) = (Rng::new(number as u64), Vec::new());
             let lasting = || if denied.load(Relaxed) { LASTING } else { PATIENCE };
             while begun.elapsed() < lasting() {
-                let answers = caller.ask(rng.next_u64(), meets, deep).await;
+                let answers = ask(&mut asker, rng.next_u64(), meets, deep).await;
                 if answers.iter().any(|answer| !answer.allowed) {
                     denied.store(true, Relaxed);
                 }
@@ -282,27 +255,27 @@ fn is_saturated(history: &[Answered]) {
     assert!(admitted > 0 && denied > 0, "it was not saturated: {admitted} and {denied}");
 }
 
-fn http(servers: &[Server]) -> impl Iterator<Item = Caller> {
+fn http(servers: &[Server]) -> impl Iterator<Item = Asker> {
     let clients = servers.iter().map(|server| server.client());
-    clients.flat_map(|client| (0..CLIENTS).map(move |_| Caller::Http(client.clone())))
+    clients.flat_map(|client| (0..CLIENTS).map(move |_| Asker::Http(client.clone())))
 }
 
 /// Connections over RESP, dealt to the servers in turn.
-async fn resp(servers: &[Server], connections: usize) -> Vec<Caller> {
-    let mut callers = Vec::new();
+async fn resp(servers: &[Server], connections: usize) -> Vec<Asker> {
+    let mut askers = Vec::new();
     for server in servers.iter().cycle().take(connections) {
-        callers.push(Caller::Resp(TcpStream::connect(server.resp).await.unwrap()));
+        askers.push(Asker::Resp(TcpStream::connect(server.resp).await.unwrap()));
     }
-    callers
+    askers
 }
 
 /// Connections over gRPC, dealt to the servers in turn.
-async fn grpc(servers: &[Server], connections: usize) -> Vec<Caller> {
-    let mut callers = Vec::new();
+async fn grpc(servers: &[Server], connections: usize) -> Vec<Asker> {
+    let mut askers = Vec::new();
     for server in servers.iter().cycle().take(connections) {
-        callers.push(Caller::Grpc(grpc::client(server).await));
+        askers.push(Asker::Grpc(grpc::client(server).await));
     }
-    callers
+    askers
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -319,10 +292,10 @@ async fn four_servers_answer_over_http_as_the_definitions_of_all_algorithms() {
 async fn four_servers_answer_over_all_protocols_at_once_as_the_definition() {
     let (store, log) = (Store::start(), AlgorithmKind::SlidingLog);
     let servers = servers(&store, &rule("all", log, 1_000, DAY_US));
-    let mut callers = grpc(&servers, SERVERS * CLIENTS).await;
-    callers.extend(http(&servers));
-    callers.extend(resp(&servers, SERVERS * CLIENTS).await);
-    let mut history = history(callers, Meets::One, DEEP).await;
+    let mut askers = grpc(&servers, SERVERS * CLIENTS).await;
+    askers.extend(http(&servers));
+    askers.extend(resp(&servers, SERVERS * CLIENTS).await);
+    let mut history = history(askers, Meets::One, DEEP).await;
     // Two of the protocols do not report the time.
     history.iter_mut().for_each(|answer| (answer.at_us, answer.values) = (0, None));
     judge(history, |_| Policy::new(log, 1_000, DAY_US));

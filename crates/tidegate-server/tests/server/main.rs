@@ -4,6 +4,7 @@
 mod admin;
 mod any_server;
 mod arrived;
+mod asker;
 mod bad_requests;
 mod batches;
 mod browser;

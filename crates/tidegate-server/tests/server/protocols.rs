@@ -14,9 +14,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 use tokio::time::Sleep;
 
+use crate::asker::Asker;
 use crate::client::Client;
-use crate::envoy_api::Code;
-use crate::grpc::{self, descriptor, request};
 use crate::process::Server;
 
 const BODY: &str = r#"{"descriptor": {"key": "a"}}"#;
@@ -115,62 +114,25 @@ rule = [
 ]
 "#;
 
-#[derive(Clone, Copy, Debug)]
-enum Way {
-    Http,
-    Http2,
-    Grpc,
-    Resp,
-}
-
-impl Way {
-    const ALL: [Self; 4] = [Self::Http, Self::Http2, Self::Grpc, Self::Resp];
-
-    /// Returns whether one request of a user is admitted.
-    async fn admits(self, server: &Server, user: &str) -> bool {
-        match self {
-            Self::Http => asked(&server.client(), user).await,
-            Self::Http2 => asked(&Client::http2(server.http), user).await,
-            Self::Grpc => {
-                let asked = request(vec![descriptor(&[("user", user)])]);
-                let answer = grpc::client(server).await.should_rate_limit(asked).await.unwrap();
-                match answer.get_ref().overall_code() {
-                    Code::Ok => true,
-                    Code::OverLimit => false,
-                    Code::Unknown => panic!("no code"),
-                }
-            }
-            Self::Resp => {
-                let mut check = redis::cmd("TG.CHECK");
-                check.arg(&["edge", "user", user]);
-                let reply: Vec<redis::Value> = check.query(&mut server.redis()).unwrap();
-                reply[1] == redis::Value::Int(1)
-            }
-        }
-    }
-}
-
-async fn asked(client: &Client, user: &str) -> bool {
-    let body = format!(r#"{{"domain": "edge", "descriptor": {{"user": "{user}"}}}}"#);
-    client.check(&body).await.json()["allowed"].as_bool().unwrap()
-}
-
 #[tokio::test]
 async fn what_is_spent_one_way_is_refused_every_way() {
     let server = Server::with_rules(ONE_RULE);
-    for spent in Way::ALL {
-        let user = format!("{spent:?}");
+    for spent in 0..4 {
+        let mut askers = Asker::all(&server).await;
+        let (user, asker) = &mut askers[spent];
+        let user = *user;
         for _ in 0..4 {
-            assert!(spent.admits(&server, &user).await, "{user}");
+            assert!(asker.admits("edge", user).await, "{user}");
         }
-        for refused in Way::ALL {
-            assert!(!refused.admits(&server, &user).await, "spent by {user}, asked by {refused:?}");
+        for (refused, asker) in &mut askers {
+            assert!(!asker.admits("edge", user).await, "spent by {user}, asked by {refused}");
         }
     }
-    for one in Way::ALL {
-        assert!(one.admits(&server, "mixed").await, "{one:?}");
+    let mut askers = Asker::all(&server).await;
+    for (one, asker) in &mut askers {
+        assert!(asker.admits("edge", "mixed").await, "{one}");
     }
-    for refused in Way::ALL {
-        assert!(!refused.admits(&server, "mixed").await, "{refused:?}");
+    for (refused, asker) in &mut askers {
+        assert!(!asker.admits("edge", "mixed").await, "{refused}");
     }
 }

@@ -1,19 +1,16 @@
 //! The limit changes every 100 ms while clients of every protocol ask: no request fails, no unit is admitted beyond the
 //! limit in force, and metrics and statistics have each answer once.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tokio::task::{JoinSet, block_in_place};
+use tokio::task::JoinSet;
 
 use super::{folder, rules, serve};
-use crate::client::Client;
-use crate::envoy_api::Code;
-use crate::grpc;
+use crate::asker::Asker;
 use crate::process::Server;
 use crate::store::Store;
 
@@ -60,48 +57,19 @@ impl Shared {
 }
 
 /// Clients of every protocol, each as fast as it is answered.
-fn clients(all: &mut JoinSet<()>, server: &Server, shared: &Arc<Shared>) {
-    for http in [server.client(), Client::http2(server.http)] {
+async fn clients(all: &mut JoinSet<()>, server: &Server, shared: &Arc<Shared>) {
+    for (_, mut asker) in Asker::all(server).await {
         let seen = Arc::clone(shared);
         all.spawn(async move {
             loop {
                 let began = seen.begin();
-                let answer = http.check(r#"{"descriptor": {"user": "ada"}}"#).await;
-                assert!([200, 429].contains(&answer.status.as_u16()), "{}", answer.text);
-                assert_eq!(answer.json()["degraded"], false, "{}", answer.text);
-                if !seen.note(began, answer.status == 200) {
+                let admitted = asker.admits("default", "ada").await;
+                if !seen.note(began, admitted) {
                     break;
                 }
             }
         });
     }
-    let (at, seen) = (server.grpc, Arc::clone(shared));
-    all.spawn(async move {
-        let mut client = grpc::client_at(at).await;
-        loop {
-            let began = seen.begin();
-            let request = grpc::request_in("default", vec![grpc::descriptor(&[("user", "ada")])]);
-            let answer = client.should_rate_limit(request).await.unwrap().into_inner();
-            if !seen.note(began, answer.overall_code() == Code::Ok) {
-                break;
-            }
-        }
-    });
-    let (at, seen) = (server.resp, Arc::clone(shared));
-    all.spawn(async move {
-        let client = redis::Client::open(format!("redis://{at}")).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        loop {
-            let began = seen.begin();
-            let mut command = redis::cmd("TG.CHECK");
-            command.arg(&["default", "user", "ada"]);
-            let answer: HashMap<String, redis::Value> =
-                block_in_place(|| command.query(&mut connection)).unwrap();
-            if !seen.note(began, answer["allowed"] == redis::Value::Int(1)) {
-                break;
-            }
-        }
-    });
 }
 
 /// Puts a configuration in force, by SIGHUP at every third change and else over the network.
@@ -125,7 +93,9 @@ async fn run(store: &str, changes: u64) {
     shared.limit.store(STEP, SeqCst);
     shared.phase.store(1, SeqCst);
     let mut asking = JoinSet::new();
-    (0..CLIENTS).for_each(|_| clients(&mut asking, &server, &shared));
+    for _ in 0..CLIENTS {
+        clients(&mut asking, &server, &shared).await;
+    }
     for change in 1..=changes {
         tokio::time::sleep(PAUSE).await;
         // Every other change takes back more than the change before it has given.

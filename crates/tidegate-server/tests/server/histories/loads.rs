@@ -17,11 +17,11 @@ async fn under_each_load(rules: &[(&str, u64)], meets: Meets, judged: impl Fn(Ve
         let rules =
             rules.iter().map(|(key, limit)| rule(key, AlgorithmKind::SlidingLog, *limit, DAY_US));
         let servers = servers(&store, &rules.collect::<String>());
-        let callers = match meets {
+        let askers = match meets {
             Meets::Two => grpc(&servers, connections).await,
             Meets::One | Meets::Own(_) => resp(&servers, connections).await,
         };
-        let history = history(callers, meets, deep).await;
+        let history = history(askers, meets, deep).await;
         println!("{connections}x{deep}: {} answers", history.len());
         is_saturated(&history);
         judged(history);
