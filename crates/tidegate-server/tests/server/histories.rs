@@ -22,12 +22,12 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::asker::{Asker, read_replies};
 use crate::client::Client;
 use crate::envoy_api::Code;
 use crate::grpc;
 use crate::grpc::RateLimitServiceClient;
 use crate::process::Server;
+use crate::protocols::{Asker, read_replies};
 use crate::store::Store;
 
 const SERVERS: usize = 4;

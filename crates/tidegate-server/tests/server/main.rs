@@ -4,7 +4,6 @@
 mod admin;
 mod any_server;
 mod arrived;
-mod asker;
 mod bad_requests;
 mod batches;
 mod browser;

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use super::{folder, rules, serve};
-use crate::asker::Asker;
 use crate::process::Server;
+use crate::protocols::Asker;
 use crate::store::Store;
 
 /// Changes of the limit in a run: more than the log has of other events in a minute.
