@@ -24,9 +24,7 @@ pub(crate) fn cargo(context: &Context, arguments: &[&str]) -> Command {
 ///
 /// Returns an error if the program cannot be started.
 pub(crate) fn succeeds(command: &mut Command) -> Result<bool> {
-    announce(command);
-    let status = command.status().with_context(|| cannot_start(command))?;
-    Ok(status.success())
+    Ok(!run_as_step(command)?.is_failure())
 }
 
 /// Runs a command that decides the success of the step.

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::programs::need_nginx;
+use super::programs::{NGINX, need};
 use super::{components, tests};
 use crate::bench::in_bench;
 use crate::context::Context;
@@ -17,7 +17,7 @@ const TEST: &[&str] = &["test", "--locked"];
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
     components::need(context, "clippy", "clippy")?;
-    need_nginx()?;
+    need(&NGINX)?;
     let mut failed = Vec::new();
     for (name, arguments) in [("format", FORMAT), ("clippy", LINT)] {
         if !succeeds(&mut in_bench(context, arguments))? {

