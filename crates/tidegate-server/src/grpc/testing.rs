@@ -7,8 +7,7 @@ use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::Request;
 use hyper::body::{Bytes, Frame};
-use hyper::client::conn::http2::{Builder as Client, SendRequest};
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper::client::conn::http2::SendRequest;
 use prost::Message;
 use tidegate::Policy;
 use tokio::task::JoinHandle;
@@ -119,9 +118,6 @@ pub(super) async fn connected_within(
     window: u32,
 ) -> TestConnection {
     let server = served(routes, bounds, budget).await;
-    let stream = TokioIo::new(server.connect().await);
-    let mut client = Client::new(TokioExecutor::new());
-    client.initial_stream_window_size(window);
-    let (send, connection) = client.handshake(stream).await.unwrap();
-    TestConnection { send, connection: tokio::spawn(connection), _server: server }
+    let (send, connection) = server.connect_by_http_2(window).await;
+    TestConnection { send, connection, _server: server }
 }

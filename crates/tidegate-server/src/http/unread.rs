@@ -141,28 +141,16 @@ mod tests {
     use crate::http::body;
     use crate::http::message::HttpRequest;
     use crate::http::request_claims::LARGE_AT_ONCE;
-    use crate::http::testing::{self, Server};
+    use crate::http::testing;
     use crate::listener::Bounds;
     use crate::listener::ByteBudget;
     use futures_util::future::join_all;
     use http_body_util::{BodyExt, Full};
     use hyper::StatusCode;
-    use hyper::client::conn::http2::{Builder, SendRequest};
-    use hyper_util::rt::{TokioExecutor, TokioIo};
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::time::Duration;
 
     type Sent = Full<Bytes>;
-
-    /// A client that reads `window` bytes of each answer before it accepts more.
-    async fn client(server: &Server, window: u32) -> SendRequest<Sent> {
-        let mut client = Builder::new(TokioExecutor::new());
-        client.initial_stream_window_size(window);
-        let stream = TokioIo::new(server.connect().await);
-        let (send, connection) = client.handshake(stream).await.unwrap();
-        tokio::spawn(connection);
-        send
-    }
 
     fn post(bytes: usize) -> hyper::Request<Sent> {
         let body = Full::new(Bytes::from(vec![b' '; bytes]));
@@ -183,7 +171,7 @@ mod tests {
             }
         });
         let server = testing::serve(endpoint, Bounds::default()).await;
-        let mut send = client(&server, 1_000).await;
+        let (mut send, _) = server.connect_by_http_2(1_000).await;
         let large: Vec<_> =
             (0..3 * LARGE_AT_ONCE).map(|_| tokio::spawn(send.send_request(post(5_000)))).collect();
         for _ in 0..10 {
@@ -209,7 +197,7 @@ mod tests {
         let (mut clients, mut heads) = (Vec::new(), Vec::new());
         let mut given = Vec::new();
         for _ in 0..4 {
-            let mut send = client(&server, 0).await;
+            let (mut send, _) = server.connect_by_http_2(0).await;
             let before = heads.len();
             for _ in 0..4 {
                 let asked: Vec<_> = (0..4).map(|_| send.send_request(post(1))).collect();
@@ -223,7 +211,7 @@ mod tests {
         assert!(given[0] > 0 && given.iter().all(|given| *given < 10), "{given:?}");
         let free = 4 * (64 << 10);
         assert!(given.iter().sum::<usize>() * ANSWER <= 2 * EACH + free, "{given:?}");
-        let mut polite = client(&server, ANSWER as u32).await;
+        let (mut polite, _) = server.connect_by_http_2(ANSWER as u32).await;
         let answer = polite.send_request(post(1)).await.unwrap();
         assert_eq!(answer.status(), StatusCode::OK, "every connection has its free bytes");
         drop((clients, heads, answer));
@@ -243,7 +231,7 @@ mod tests {
             let bounds = Bounds { stalled: Duration::from_millis(200), ..Bounds::default() };
             let budget = Arc::new(ByteBudget::default());
             let server = testing::serve_within(endpoint, bounds, Arc::clone(&budget)).await;
-            let mut send = client(&server, window).await;
+            let (mut send, _) = server.connect_by_http_2(window).await;
             let unread = send.send_request(post(1)).await.unwrap();
             assert!(budget.taken() > 0, "more than is free");
             while budget.taken() > 0 {
@@ -261,7 +249,7 @@ mod tests {
         let endpoint = testing::endpoint(async |_| HttpResponse::new("a word".into()));
         let bounds = Bounds { stalled: Duration::from_millis(100), ..Bounds::default() };
         let server = testing::serve(endpoint, bounds).await;
-        let mut send = client(&server, 1).await;
+        let (mut send, _) = server.connect_by_http_2(1).await;
         let _unread = send.send_request(post(1)).await.unwrap();
         while send.ready().await.is_ok() {
             tokio::task::yield_now().await;

@@ -1,8 +1,12 @@
 //! A listener in the test's own process.
 
+use std::error::Error;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hyper::body::{Body, Bytes};
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
@@ -34,5 +38,21 @@ impl Server {
 
     pub(crate) async fn connect(&self) -> TcpStream {
         TcpStream::connect(self.at).await.unwrap()
+    }
+
+    /// A client over HTTP/2 that takes `window` bytes of each answer before it accepts more, and its side of the
+    /// connection.
+    pub(crate) async fn connect_by_http_2<B>(
+        &self,
+        window: u32,
+    ) -> (SendRequest<B>, JoinHandle<hyper::Result<()>>)
+    where
+        B: Body<Data = Bytes, Error: Error + Send + Sync> + Send + Unpin + 'static,
+    {
+        let mut client = Builder::new(TokioExecutor::new());
+        client.initial_stream_window_size(window);
+        let stream = TokioIo::new(self.connect().await);
+        let (send, connection) = client.handshake(stream).await.unwrap();
+        (send, tokio::spawn(connection))
     }
 }

@@ -214,7 +214,9 @@ async fn refunds_that_are_not_granted_change_nothing() {
     for call in [vec![giving_back(3, ADA)], vec![costing(0, ADA), giving_back(3, ADA)]] {
         let refused = ask(call).await.unwrap_err();
         assert_eq!(refused.code(), Failure::PermissionDenied, "{refused:?}");
-        assert!(refused.message().contains("--public-verbs"), "{refused:?}");
+        for setting in ["--public-verbs", "`verbs=grpc-refund` after its token"] {
+            assert!(refused.message().contains(setting), "{refused:?}");
+        }
     }
     let answer = ask(vec![descriptor(ADA)]).await.unwrap().into_inner();
     assert_eq!(answer.overall_code(), Code::OverLimit, "all is used still");

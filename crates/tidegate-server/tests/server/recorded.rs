@@ -90,14 +90,11 @@ async fn decides_again(rules: &str) {
 }
 
 #[tokio::test]
-async fn a_recording_is_replayed_as_it_was_decided_in_memory() {
-    decides_again(RULES).await;
-}
-
-#[tokio::test]
-async fn a_recording_is_replayed_as_it_was_decided_over_a_store() {
+async fn a_recording_is_replayed_as_it_was_decided_in_memory_and_over_a_store() {
     let store = Store::start();
-    decides_again(&store.with(RULES)).await;
+    for rules in [RULES, &store.with(RULES)] {
+        decides_again(rules).await;
+    }
 }
 
 #[tokio::test]

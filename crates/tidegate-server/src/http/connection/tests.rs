@@ -4,8 +4,6 @@ use super::*;
 use crate::http::body;
 use crate::http::testing::{self, Server, until_closed};
 use hyper::body::{Body, Frame};
-use hyper::client::conn::http2;
-use hyper_util::rt::TokioExecutor;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -116,11 +114,7 @@ async fn a_client_that_does_not_open_its_window_does_not_keep_its_connection() {
     let bounds = Bounds { idle: Duration::from_secs(1), ..Bounds::default() };
     let endpoint = testing::endpoint(async |_| HttpResponse::new("a word".into()));
     let server = testing::serve(endpoint, bounds).await;
-    let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
-    client.initial_stream_window_size(0);
-    let stream = TokioIo::new(server.connect().await);
-    let (mut send, connection) = client.handshake(stream).await.unwrap();
-    let connection = tokio::spawn(connection);
+    let (mut send, connection) = server.connect_by_http_2(0).await;
     let asked = hyper::Request::get("http://a/").body(String::new()).unwrap();
     let answer = send.send_request(asked).await.unwrap();
     let _ = connection.await.unwrap();
@@ -177,9 +171,7 @@ async fn nor_do_those_over_http_2_whose_rest_is_waited_for() {
         response
     });
     let server = testing::serve(refuses, bounds).await;
-    let stream = TokioIo::new(server.connect().await);
-    let (mut send, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
-    tokio::spawn(connection);
+    let (mut send, _connection) = server.connect_by_http_2(65_535).await;
     // The loop runs until the connection is closed, which would never happen if refused requests
     // counted as under way.
     while send.ready().await.is_ok() {
