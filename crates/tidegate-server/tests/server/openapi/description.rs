@@ -1,9 +1,9 @@
-//! The document of a server, and whether a value fits one of its schemas. Only the parts of JSON Schema are known that
-//! the document uses for answers. A field without a description is a mistake, so that the document names all that
-//! the server sends.
+//! The document of a server, and whether a value fits one of its schemas. A field without a description is a mistake, so
+//! that the document names all that the server sends.
 
 use std::collections::BTreeMap;
 
+use boon::{Compiler, Schemas};
 use serde_json::{Map, Value};
 
 /// The document of one listener.
@@ -89,54 +89,48 @@ impl Description {
 
     /// The mistake in a value, or nothing if it fits.
     pub(crate) fn mistake(&self, schema: &Value, value: &Value) -> Option<String> {
-        let schema = self.resolved(schema);
-        let mistaken = |what: &str| Some(format!("{what}: {value} by {schema}"));
-        for alternatives in ["oneOf", "anyOf"] {
-            if let Some(all) = schema[alternatives].as_array() {
-                let fits = all.iter().any(|one| self.mistake(one, value).is_none());
-                return if fits { None } else { mistaken("no alternative fits") };
-            }
+        let mut components = self.0["components"].clone();
+        for component in components["schemas"].as_object_mut().unwrap().values_mut() {
+            self.close_parts(component);
         }
-        let types = &schema["type"];
-        let is_of = |kind: &str| {
-            types == kind || types.as_array().is_some_and(|all| all.iter().any(|one| one == kind))
-        };
-        if !types.is_null() && !is_of(kind(value)) {
-            return mistaken("another type");
-        }
-        if let Some(words) = schema["enum"].as_array()
-            && !words.contains(value)
-        {
-            return mistaken("no such word");
-        }
-        let number = value.as_f64();
-        if number < schema["minimum"].as_f64().filter(|_| number.is_some())
-            || schema["maximum"].as_f64().is_some_and(|most| number > Some(most))
-        {
-            return mistaken("out of bounds");
-        }
-        let items = value.as_array().into_iter().flatten();
-        let of_items = items.filter_map(|item| self.mistake(&schema["items"], item)).next();
-        of_items.or_else(|| self.mistake_in_fields(schema, value.as_object()?))
+        let mut whole = schema.clone();
+        self.close(&mut whole);
+        whole["components"] = components;
+        let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
+        compiler.add_resource("schema.json", whole).unwrap();
+        let index = compiler.compile("schema.json", &mut schemas).unwrap();
+        schemas.validate(value, index).err().map(|error| format!("{error:#}: {value}"))
     }
 
-    fn mistake_in_fields(&self, schema: &Value, object: &Map<String, Value>) -> Option<String> {
+    /// Lets a value have the fields that its schema describes, and no other. An object without fields, such as the document
+    /// itself, may have any.
+    fn close(&self, schema: &mut Value) {
+        self.close_parts(schema);
         let mut fields = BTreeMap::new();
-        let mut required = Vec::new();
-        self.gather(schema, &mut fields, &mut required);
-        if let Some(name) = required.iter().find(|name| !object.contains_key(**name)) {
-            return Some(format!("`{name}` is missing"));
+        self.gather(schema, &mut fields, &mut Vec::new());
+        if !fields.is_empty() {
+            schema["unevaluatedProperties"] = Value::Bool(false);
         }
-        // An object without fields, such as the document itself, may have any.
-        let others = &schema["additionalProperties"];
-        if fields.is_empty() && others.is_null() {
-            return None;
+    }
+
+    /// Closes the parts of a schema that describe other values, or alternatives; an object that it extends stays open.
+    fn close_parts(&self, schema: &mut Value) {
+        let Some(schema) = schema.as_object_mut() else { return };
+        for (name, part) in schema {
+            match name.as_str() {
+                "properties" => {
+                    part.as_object_mut().unwrap().values_mut().for_each(|one| self.close(one));
+                }
+                "oneOf" | "anyOf" => {
+                    part.as_array_mut().unwrap().iter_mut().for_each(|one| self.close(one));
+                }
+                "items" | "additionalProperties" if part.is_object() => self.close(part),
+                "allOf" => {
+                    part.as_array_mut().unwrap().iter_mut().for_each(|one| self.close_parts(one));
+                }
+                _ => {}
+            }
         }
-        object.iter().find_map(|(name, value)| match fields.get(name.as_str()) {
-            Some(field) => Some(format!("`{name}`: {}", self.mistake(field, value)?)),
-            None if others.is_object() => self.mistake(others, value),
-            None => Some(format!("`{name}` is not described")),
-        })
     }
 
     /// The fields of an object and of the objects that it extends.
@@ -153,18 +147,5 @@ impl Description {
             .extend(schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
         let extended = schema["allOf"].as_array().into_iter().flatten();
         extended.for_each(|one| self.gather(one, fields, required));
-    }
-}
-
-/// The type of a value; numbers of this interface are whole, except `near`.
-fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
