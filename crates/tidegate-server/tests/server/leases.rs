@@ -9,11 +9,11 @@ use crate::store::Store;
 const LIMIT: u64 = 4_000;
 const ANYBODY: &str = r#"{"descriptor": {"user": "ada"}}"#;
 
-fn rules(lease: &str, url: &str) -> String {
-    format!(
-        "[[rule]]\nname = \"calls\"\nalgorithm = \"fixed_window\"\nrate = \"{LIMIT}/1d\"\n{lease}\n[store]\n\
-         url = \"{url}\"\ntimeout = \"20s\"\nnodes = 1\n"
-    )
+/// A server of one node, whose rule has this lease.
+fn started(store: &Store, lease: &str) -> Server {
+    let rule = "[[rule]]\nname = \"calls\"\nalgorithm = \"fixed_window\"\n";
+    let rules = store.with(&format!("{rule}rate = \"{LIMIT}/1d\"\n{lease}"));
+    Server::with_rules(&format!("{rules}nodes = 1\n"))
 }
 
 /// Units that were leased, that were spent, and that are held.
@@ -27,8 +27,7 @@ async fn leased(client: &Client) -> [u64; 3] {
 #[tokio::test]
 async fn a_server_that_is_stopped_gives_back_what_it_leased() {
     let store = Store::start();
-    let server =
-        Server::with_rules(&rules("lease = { max = \"20%\", life = \"1s\" }", &store.url()));
+    let server = started(&store, "lease = { max = \"20%\", life = \"1s\" }");
     let client = server.client();
     let mut admitted = 0;
     loop {
@@ -46,7 +45,7 @@ async fn a_server_that_is_stopped_gives_back_what_it_leased() {
     }
     server.signal("TERM");
     assert_eq!(server.end_unread(), Some(0));
-    let other = Server::with_rules(&rules("", &store.url()));
+    let other = started(&store, "");
     let answer: Value = other.client().check(ANYBODY).await.json();
     assert_eq!(answer["remaining"], LIMIT - admitted - 1, "{answer}");
 }

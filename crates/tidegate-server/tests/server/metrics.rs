@@ -10,6 +10,7 @@ use crate::envoy_api::Code;
 use crate::grpc::{self, descriptor, request, request_in};
 use crate::process::{Server, value};
 use crate::raw;
+use crate::store::Store;
 
 const RULES: &str = r#"
 rule = [
@@ -103,11 +104,9 @@ async fn a_rule_that_is_near_its_end_marks_answers_and_counts_them() {
 
 #[tokio::test]
 async fn a_store_is_shown_with_its_calls() {
-    let store = testkit::store::Server::start(&[], &[]);
-    let url = format!("redis://127.0.0.1:{}", store.port);
+    let store = Store::start();
     // No answer is late, however slow the machine.
-    let rules = format!("{RULES}[store]\nurl = \"{url}\"\ntimeout = \"20s\"\n");
-    let server = Server::with_rules(&rules);
+    let server = Server::with_rules(&store.with(RULES));
     let ask = json!({"descriptor": {"user": "ada"}}).to_string();
     assert_eq!(server.client().check(&ask).await.status, 200);
     let sent = "CL.THROTTLE ada 0 1 86400 1\r\nTG.CHECK default user bob\r\n\

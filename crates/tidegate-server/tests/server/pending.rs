@@ -11,12 +11,14 @@ const VERBS: &str = "check,peek,reserve,settle";
 /// Reservations of 50 units, settled for 5 each.
 const MANY: u64 = 16;
 
-fn rules(store: &Store) -> String {
-    format!(
-        "[[rule]]\nname = \"tokens\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\nlimit = 100000\nwindow = \"1d\"\n\
-         [store]\nurl = \"{}\"\ntimeout = \"100ms\"\n",
-        store.url()
-    )
+const RULES: &str = r#"
+rule = [
+    { name = "tokens", key = ["user"], algorithm = "sliding_log", rate = "100000/1d" },
+]
+"#;
+
+fn started(store: &Store) -> Server {
+    Server::granting(&store.with(RULES).replace("20s", "100ms"), VERBS)
 }
 
 async fn reserve(client: &Client) -> Value {
@@ -43,7 +45,7 @@ async fn used(client: &Client) -> u64 {
 #[tokio::test]
 async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
     let store = Store::start();
-    let server = Server::granting(&rules(&store), VERBS);
+    let server = started(&store);
     let client = server.client();
     let mut ids = Vec::new();
     for _ in 0..MANY {
@@ -85,7 +87,7 @@ async fn settles_wait_for_a_frozen_store_and_give_nothing_back_twice() {
 #[tokio::test]
 async fn redis_clients_learn_that_a_settle_waits_and_it_is_given_up_at_the_end() {
     let mut store = Store::start();
-    let server = Server::granting(&rules(&store), VERBS);
+    let server = started(&store);
     let client = server.client();
     let body = json!({"descriptor": {"user": "ada"}, "cost": 5, "life_ms": 5_000}).to_string();
     let mut ids = Vec::new();

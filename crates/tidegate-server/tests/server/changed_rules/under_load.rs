@@ -150,5 +150,5 @@ async fn a_limit_that_changes_all_the_time_holds_over_every_protocol() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_that_changes_all_the_time_holds_over_a_store() {
     let store = Store::start();
-    run(&format!("[store]\nurl = \"{}\"\ntimeout = \"20s\"\n", store.url()), changes()).await;
+    run(&store.with(""), changes()).await;
 }
