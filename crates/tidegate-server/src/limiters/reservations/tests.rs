@@ -15,11 +15,30 @@ pub(super) fn asked<T>(user: usize, cost: u64, to: impl FnOnce(&Request<'_>) -> 
     to(&Request::new("default", &[Descriptor::new(&entries).cost(cost)]))
 }
 
+/// A clock, a table of this many KiB, and a gate of this rule.
+pub(super) fn begun(
+    kib: usize,
+    rule: &str,
+) -> (ManualClock, Reservations<ManualClock>, Gate<ManualClock>) {
+    let clock = ManualClock::new();
+    let table = Reservations::with_clock(kib << 10, clock.clone());
+    let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock.clone());
+    (clock, table, gate)
+}
+
+/// Asks a gate, and reserves what it admits.
+pub(super) fn reserve(
+    table: &Reservations<ManualClock>,
+    gate: &Gate<ManualClock>,
+    request: &Request<'_>,
+) -> Option<ReservationId> {
+    let space = table.space(request, &gate.policy(), None).unwrap();
+    space.keep(&gate.check(request))
+}
+
 #[test]
 fn without_space_nothing_is_asked_and_what_has_ended_makes_space() {
-    let clock = ManualClock::new();
-    let table = Reservations::with_clock(4 << 10, clock.clone());
-    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
+    let (clock, table, gate) = begun(4, RULE);
     let reserve = |user: usize| {
         asked(user, 1, |request| {
             let space = table.space(request, &gate.policy(), None)?;
@@ -38,9 +57,7 @@ fn without_space_nothing_is_asked_and_what_has_ended_makes_space() {
 
 #[test]
 fn a_refusal_and_a_request_that_is_dropped_take_no_space() {
-    let clock = ManualClock::new();
-    let table = Reservations::with_clock(64 << 10, clock.clone());
-    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
+    let (_, table, gate) = begun(64, RULE);
     let space = |request: &Request<'_>| table.space(request, &gate.policy(), None).unwrap();
     asked(0, 1_000, |request| {
         let space_of_one = space(request);
@@ -76,17 +93,9 @@ fn a_life_is_no_longer_than_each_rule_lets_it_be() {
 
 #[test]
 fn a_repeated_reserve_gets_the_reservation_of_the_first() {
-    let clock = ManualClock::new();
-    let table = Reservations::with_clock(64 << 10, clock.clone());
-    let rule = format!("{RULE}dedupe = \"10s\"\n");
-    let gate = Gate::with_clock(config::parse("test", &rule).unwrap(), clock.clone());
-    let reserve = |id: &str| {
-        asked(0, 3, |request| {
-            let request = request.with_id(id).unwrap();
-            let space = table.space(&request, &gate.policy(), None).unwrap();
-            space.keep(&gate.check(&request))
-        })
-    };
+    let (clock, table, gate) = begun(64, &format!("{RULE}dedupe = \"10s\"\n"));
+    let reserve =
+        |id: &str| asked(0, 3, |request| reserve(&table, &gate, &request.with_id(id).unwrap()));
     let (first, again, other) = (reserve("a"), reserve("a"), reserve("b"));
     assert!(first.is_some() && first == again && other.is_some() && other != first);
     assert_eq!(asked(0, 1, |request| gate.peek(request).remaining()), Some(94));
@@ -96,15 +105,11 @@ fn a_repeated_reserve_gets_the_reservation_of_the_first() {
     assert_eq!(reserve("a"), later);
 }
 
-/// A table with one reservation of five units, and its id.
-fn with_one(clock: &ManualClock) -> (Reservations<ManualClock>, String) {
-    let table = Reservations::with_clock(64 << 10, clock.clone());
-    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock.clone());
-    let id = asked(0, 5, |request| {
-        let space = table.space(request, &gate.policy(), None).unwrap();
-        space.keep(&gate.check(request)).unwrap().to_string()
-    });
-    (table, id)
+/// A clock, a table with one reservation of five units, and its id.
+fn with_one() -> (ManualClock, Reservations<ManualClock>, String) {
+    let (clock, table, gate) = begun(64, RULE);
+    let id = asked(0, 5, |request| reserve(&table, &gate, request)).unwrap().to_string();
+    (clock, table, id)
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn what_a_limiter_cuts_is_cut_off_the_last_costs_that_met_it_and_once() {
 
 #[tokio::test]
 async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
-    let (table, id) = with_one(&ManualClock::new());
+    let (_, table, id) = with_one();
     let undone =
         async |_: &Request<'_>, _: &Taken| Err(Unsettled::Undone(tidegate::StoreError::Away));
     assert!(matches!(table.settle(&id, &[2], undone).await, Err(Unsettled::Undone(_))));
@@ -149,9 +154,9 @@ async fn two_settles_at_once_are_one_and_an_error_leaves_it_open() {
 
 #[tokio::test]
 async fn a_settle_that_waits_for_the_store_is_done_once_or_given_up_at_the_end() {
-    let (clock, away) = (ManualClock::new(), tidegate::StoreError::Away);
+    let away = tidegate::StoreError::Away;
     for ends in [false, true] {
-        let (table, id) = with_one(&clock);
+        let (clock, table, id) = with_one();
         let before = table.counts().1;
         assert!(matches!(table.wait(&id, &[2], away.clone()), Ok(Some((_, true)))));
         assert!(
@@ -182,8 +187,7 @@ async fn a_settle_that_waits_for_the_store_is_done_once_or_given_up_at_the_end()
 
 #[test]
 fn operators_see_what_is_held_and_drop_it() {
-    let clock = ManualClock::new();
-    let (table, id) = with_one(&clock);
+    let (_, table, id) = with_one();
     let policy: Policy = config::parse("test", RULE).unwrap();
     let listed = serde_json::to_value(table.list(&policy, 9)).unwrap();
     assert_eq!(

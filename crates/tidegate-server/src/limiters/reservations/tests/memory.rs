@@ -3,7 +3,7 @@
 use futures_util::FutureExt;
 use tidegate::{Descriptor, Gate, ManualClock, Setup, config};
 
-use super::{RULE, asked};
+use super::{RULE, asked, begun, reserve};
 use crate::limiters::reservations::*;
 
 /// The bound on reservations.
@@ -136,13 +136,8 @@ fn reservations_hold_no_more_memory_than_their_bound() {
 /// rule limits.
 #[test]
 fn reservations_of_nothing_fill_no_table() {
-    let clock = ManualClock::new();
-    let table = Reservations::with_clock(64 << 10, clock.clone());
-    let gate = Gate::with_clock(config::parse("test", RULE).unwrap(), clock);
-    let reserve = |request: &Request<'_>| {
-        let space = table.space(request, &gate.policy(), None).unwrap();
-        space.keep(&gate.check(request)).unwrap().to_string()
-    };
+    let (_, table, gate) = begun(64, RULE);
+    let reserve = |request: &Request<'_>| reserve(&table, &gate, request).unwrap().to_string();
     let never = async |_: &Request<'_>, _: &Taken| Err(Unsettled::Unknown);
     let settle = |id: &str, actual: &[u64]| {
         let settled = table.settle(id, actual, never).now_or_never().unwrap().unwrap();
@@ -169,10 +164,8 @@ fn reservations_of_nothing_fill_no_table() {
 /// Settled reservations counted as whole for a minute, so that 2,180 pairs a second filled the table.
 #[test]
 fn settled_reservations_refuse_no_honest_pair() {
-    let clock = ManualClock::new();
-    let table = Reservations::with_clock(64 << 10, clock.clone());
     let rule = "[[rule]]\nname = \"all\"\nalgorithm = \"token_bucket\"\nrate = \"1000000/1s\"\n";
-    let gate = Gate::with_clock(config::parse("test", rule).unwrap(), clock.clone());
+    let (clock, table, gate) = begun(64, rule);
     let settle = async |request: &Request<'_>, taken: &Taken| {
         Ok(Ok(SettledReservation::of(&gate.settle(request, taken, &[1]), &[1])))
     };
@@ -180,10 +173,7 @@ fn settled_reservations_refuse_no_honest_pair() {
     for _ in 0..10_000 {
         // The oldest makes room, so each has a time of its own.
         clock.advance(Duration::from_micros(1));
-        let id = asked(0, 5, |request| {
-            let space = table.space(request, &gate.policy(), None).unwrap();
-            space.keep(&gate.check(request)).unwrap().to_string()
-        });
+        let id = asked(0, 5, |request| reserve(&table, &gate, request)).unwrap().to_string();
         assert!(table.settle(&id, &[1], settle).now_or_never().unwrap().is_ok());
         ids.push(id);
     }
