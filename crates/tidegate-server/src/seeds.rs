@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use testkit::traffic::Rng;
+
 const SEEDS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
 
 /// The seeds of a fuzz target.
@@ -34,37 +36,29 @@ pub(crate) fn judge_near(seeds: &[Vec<u8>], others: &[u8], judge: impl Fn(&[u8])
 /// `words` inserted. They are the same on every run, and 50 times as many with `TIDEGATE_LONG`.
 pub(crate) fn judge_far(seeds: &[Vec<u8>], words: &[&[u8]], judge: impl Fn(&[u8])) {
     let times = if std::env::var_os("TIDEGATE_LONG").is_some() { 50 } else { 1 };
-    let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
+    let mut rng = Rng::new(0);
     for _ in 0..3_000 * times {
-        let mut far = dice.one_of(seeds).clone();
-        let other = dice.one_of(seeds);
-        far.truncate(dice.below(far.len() + 1));
-        far.extend_from_slice(&other[dice.below(other.len() + 1)..]);
-        for _ in 0..dice.below(6) {
-            let at = dice.below(far.len() + 1);
-            match dice.below(4) {
+        let mut far = one_of(&mut rng, seeds).clone();
+        let other = one_of(&mut rng, seeds);
+        far.truncate(below(&mut rng, far.len() + 1));
+        far.extend_from_slice(&other[below(&mut rng, other.len() + 1)..]);
+        for _ in 0..rng.below(6) {
+            let at = below(&mut rng, far.len() + 1);
+            match rng.below(4) {
                 0 => far.truncate(at.max(far.len() / 2)),
-                1 => drop(far.drain(at.min(far.len())..(at + dice.below(4)).min(far.len()))),
-                2 => drop(far.splice(at..at, dice.one_of(words).iter().copied())),
-                _ => drop(far.splice(at..at, [dice.below(256) as u8])),
+                1 => drop(far.drain(at..(at + below(&mut rng, 4)).min(far.len()))),
+                2 => drop(far.splice(at..at, one_of(&mut rng, words).iter().copied())),
+                _ => drop(far.splice(at..at, [rng.below(256) as u8])),
             }
         }
         judge(&far);
     }
 }
 
-/// Pseudo-random numbers that are the same on every run (xorshift).
-struct Dice(u64);
+fn below(rng: &mut Rng, end: usize) -> usize {
+    rng.below(end as u64) as usize
+}
 
-impl Dice {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % bound.max(1) as u64) as usize
-    }
-
-    fn one_of<'t, T>(&mut self, all: &'t [T]) -> &'t T {
-        &all[self.below(all.len())]
-    }
+fn one_of<'t, T>(rng: &mut Rng, all: &'t [T]) -> &'t T {
+    &all[below(rng, all.len())]
 }
