@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::Answer;
 use crate::process::Server;
 
 /// One hour is longer than any test: nothing comes back while one runs.
@@ -12,12 +12,6 @@ rule = [
     { name = "jobs", domain = "jobs", key = [], algorithm = "token_bucket", rate = "5/1h" },
 ]
 "#;
-
-fn server() -> (Server, Client) {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
-    (server, client)
-}
 
 fn user(name: &str) -> Value {
     json!({"descriptor": {"user": name}})
@@ -33,7 +27,7 @@ fn answered(answer: &Answer) -> Vec<(bool, Option<u64>)> {
 
 #[tokio::test]
 async fn each_is_decided_by_itself_and_in_order() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let jobs = json!({"domain": "jobs", "descriptors": [{}, {}], "cost": 2});
     let batch = json!([user("a"), user("b"), user("a"), user("a"), jobs, jobs, {"descriptor": {}}]);
     let answer = client.check(&batch.to_string()).await;
@@ -46,7 +40,7 @@ async fn each_is_decided_by_itself_and_in_order() {
 
 #[tokio::test]
 async fn an_element_says_what_the_same_question_alone_is_answered() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let alone = client.post("/v1/peek", &user("a").to_string()).await.json();
     let batch = client.post("/v1/peek", &json!([user("a")]).to_string()).await.json();
     let names = |of: &Value| of.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
@@ -59,7 +53,7 @@ async fn an_element_says_what_the_same_question_alone_is_answered() {
 
 #[tokio::test]
 async fn a_mistake_anywhere_takes_nothing_anywhere_and_1000_are_the_most() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let batch = json!([user("a"), {"domain": "", "descriptor": {}}]);
     let detail = client.check(&batch.to_string()).await.problem(400);
     assert!(detail.starts_with("question 2 of the batch: `domain` is empty"), "{detail}");

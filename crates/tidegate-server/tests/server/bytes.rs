@@ -134,8 +134,7 @@ async fn over_http(client: &Client, user: &[u8]) -> bool {
 
 #[tokio::test]
 async fn json_with_bytes_that_are_no_text_or_half_a_surrogate_pair_is_a_key() {
-    let server = Server::with_rules(RULES);
-    let http = server.client();
+    let (_server, http) = Server::with_client(RULES);
     let ask = async |user: &[u8]| {
         let body =
             [b"{\"domain\": \"edge\", \"descriptor\": {\"user\": \"", user, b"\"}}"].concat();

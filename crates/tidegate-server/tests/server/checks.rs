@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::client::{Answer, Client};
+use crate::client::Answer;
 use crate::envoy_api::Code;
 use crate::grpc;
 use crate::process::Server;
@@ -34,12 +34,6 @@ const FIELDS: [&str; 12] = [
     "overloaded",
 ];
 
-fn server() -> (Server, Client) {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
-    (server, client)
-}
-
 /// The names of the fields in the order they are written.
 fn fields(answer: &Answer) -> Vec<&str> {
     let top = answer.text.split(",\"shadow\":").next().unwrap();
@@ -49,7 +43,7 @@ fn fields(answer: &Answer) -> Vec<&str> {
 
 #[tokio::test]
 async fn an_allowed_request_learns_its_values() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let answer = client.check(r#"{"descriptor": {"user": "a"}}"#).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.header("content-type"), Some("application/json"));
@@ -70,7 +64,7 @@ async fn an_allowed_request_learns_its_values() {
 
 #[tokio::test]
 async fn a_refusal_is_429_with_a_retry_after_that_is_not_too_early() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let taken = client.check(r#"{"descriptor": {"user": "a"}, "cost": 3}"#).await;
     assert_eq!((taken.status.as_u16(), &taken.json()["remaining"]), (200, &json!(0)));
     let refused = client.check(r#"{"descriptor": {"user": "a"}}"#).await;
@@ -141,7 +135,7 @@ const BOTH: &str =
 
 #[tokio::test]
 async fn each_question_has_its_status_its_fields_and_a_retry_after_only_if_it_is_refused() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     for (verb, body, status, expected) in QUESTIONS {
         let answer = client.post(&format!("/v1/{verb}"), body).await;
         assert_eq!(answer.status, status, "{body}: {}", answer.text);
@@ -162,7 +156,7 @@ async fn each_question_has_its_status_its_fields_and_a_retry_after_only_if_it_is
 
 #[tokio::test]
 async fn a_shadow_rule_is_reported_and_refuses_nothing() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     let body = r#"{"descriptor": {"tenant": "t"}}"#;
     let shadow = |answer: &Answer| answer.json()["shadow"][0].clone();
     let first = client.check(body).await;
@@ -188,8 +182,7 @@ rule = [
 /// Over HTTP with the fast path and by hyper, and over gRPC; one unit was used before the limit became 0.
 #[tokio::test]
 async fn a_limit_of_nothing_is_403_and_over_limit_without_a_reset() {
-    let server = Server::with_rules(CLOSED);
-    let client = server.client();
+    let (server, client) = Server::with_client(CLOSED);
     for path in ["/v1/check", "/v1/peek"] {
         let answer = client.post(path, r#"{"descriptor": {"user": "a"}}"#).await;
         assert_eq!(answer.status, 403, "{path}: {}", answer.text);

@@ -10,8 +10,7 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz_and_met
     let mut store = testkit::store::Server::start(&[], &[]);
     let address = format!("store=\"redis://127.0.0.1:{}/0\"", store.port);
     let rules = format!("{RULE}[store]\nurl = \"redis://127.0.0.1:{}\"\n", store.port);
-    let mut server = Server::with_rules(&rules);
-    let client = server.client();
+    let (mut server, client) = Server::with_client(&rules);
     let admin = server.operator();
     let is_shown = async |state: &str| {
         let metrics = admin.get("/metrics").await.text;

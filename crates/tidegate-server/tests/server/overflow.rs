@@ -15,12 +15,6 @@ rule = [
 
 const HOUR_US: u64 = 3_600_000_000;
 
-fn server() -> (Server, Client) {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
-    (server, client)
-}
-
 async fn ask(client: &Client, domain: &str, user: &str) -> Answer {
     let body = json!({"domain": domain, "descriptor": {"user": user}});
     client.check(&body.to_string()).await
@@ -35,7 +29,7 @@ fn answered(answer: &Answer) -> (u16, bool, u64) {
 
 #[tokio::test]
 async fn keys_beyond_the_cap_share_one_limiter_or_are_asked_to_come_back_a_window_later() {
-    let (_server, client) = server();
+    let (_server, client) = Server::with_client(RULES);
     for (domain, user, expected) in [
         ("default", "a", (200, false, 1)),
         ("default", "b", (200, true, 1)),

@@ -53,6 +53,13 @@ impl Server {
         Self::start(Some(config(toml)), &[])
     }
 
+    /// The rules of a text, and a client of the public listener.
+    pub(crate) fn with_client(toml: &str) -> (Self, Client) {
+        let server = Self::with_rules(toml);
+        let client = server.client();
+        (server, client)
+    }
+
     /// The rules of a text, and more on the command line.
     pub(crate) fn with_rules_and(toml: &str, more: &[&str]) -> Self {
         Self::start(Some(config(toml)), more)

@@ -99,8 +99,7 @@ async fn a_recording_is_replayed_as_it_was_decided_in_memory_and_over_a_store() 
 
 #[tokio::test]
 async fn a_recording_has_no_hidden_key_and_no_id() {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
+    let (server, client) = Server::with_client(RULES);
     for body in [
         r#"{"descriptor": {"card": "4111-s3cret", "ip": "a"}, "request_id": "of-s3cret"}"#,
         r#"{"descriptors": [{"ip": "b"}, {"ip": "b", "card": "4111-s3cret"}]}"#,
@@ -167,8 +166,7 @@ async fn recordings_of_several_servers_and_files_are_one_trace() {
 /// A second client would hold as much memory again.
 #[tokio::test]
 async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
+    let (server, client) = Server::with_client(RULES);
     let one = json!({"descriptor": {"path": "x".repeat(900)}});
     let batch = json!(vec![one; 1_000]).to_string();
     for _ in 0..24 {

@@ -25,8 +25,7 @@ async fn asked(
 
 #[tokio::test]
 async fn what_is_reported_at_one_listener_is_refused_to_a_look_at_the_others() {
-    let server = Server::with_rules(RULES);
-    let http = server.client();
+    let (server, http) = Server::with_client(RULES);
     let mut grpc = client(&server).await;
     let ada = [("user", "ada")];
     let mut ask = async |hits| {
@@ -73,8 +72,7 @@ async fn usage_that_is_given_back_refuses_nothing_that_the_same_message_asks() {
 
 #[tokio::test]
 async fn a_server_is_well_whose_reported_rule_has_nothing_left() {
-    let server = Server::with_rules(RULES);
-    let http = server.client();
+    let (_server, http) = Server::with_client(RULES);
     let refused = http.check(r#"{"descriptor": {}, "cost": 0}"#).await;
     assert_eq!(refused.status, 403, "a limit of nothing never has a unit for a look");
     let reported = http.check(r#"{"descriptor": {}, "cost": 5}"#).await;

@@ -3,6 +3,7 @@
 use redis::Value;
 use serde_json::{Value as Json, json};
 
+use crate::client::Client;
 use crate::process::{Ended, Server};
 use crate::store::Store;
 
@@ -16,8 +17,10 @@ rule = [
 /// The verbs of a client that reserves.
 const VERBS: &str = "check,peek,reserve,settle";
 
-fn granting(rules: &str) -> Server {
-    Server::granting(rules, VERBS)
+fn granting(rules: &str) -> (Server, Client) {
+    let server = Server::granting(rules, VERBS);
+    let client = server.client();
+    (server, client)
 }
 
 const UNKNOWN: &str = "00000000000000000000000000000000";
@@ -33,8 +36,7 @@ fn id(reserved: &Json) -> &Json {
 async fn a_reservation_is_settled_for_what_it_cost() {
     let store = Store::start();
     for rules in [RULES, &store.with(RULES)] {
-        let server = granting(rules);
-        let client = server.client();
+        let (_server, client) = granting(rules);
         let reserve = json!({"descriptor": {"user": "ada"}, "cost": 500}).to_string();
         let first = client.post("/v1/reserve", &reserve).await;
         assert_eq!((first.status.as_u16(), &first.json()["remaining"]), (200, &json!(500)));
@@ -61,8 +63,7 @@ async fn a_reservation_is_settled_for_what_it_cost() {
 #[tokio::test]
 async fn units_that_a_settlement_cuts_or_that_a_rule_keeps_because_it_is_gone_are_counted_and_logged()
  {
-    let server = granting(RULES);
-    let client = server.client();
+    let (server, client) = granting(RULES);
     let lost = async |cause: &str| {
         let series = format!("tidegate_reserved_units_lost_total{{cause=\"{cause}\"}}");
         server.metric(&series).await.unwrap()
@@ -92,8 +93,7 @@ async fn units_that_a_settlement_cuts_or_that_a_rule_keeps_because_it_is_gone_ar
 async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
     let store = Store::start();
     for rules in [RULES, &store.with(RULES)] {
-        let server = granting(rules);
-        let client = server.client();
+        let (server, client) = granting(rules);
         let reserved = client.reserve("ada", 0).await;
         for actual in [7, 7, 2_000, 0] {
             let settled = client.settle(id(&reserved), actual).await;
@@ -118,8 +118,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
 async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_settled_here() {
     let mut store = Store::start();
     let rules = store.with(RULES).replace("20s", "1s");
-    let server = granting(&rules);
-    let client = server.client();
+    let (_server, client) = granting(&rules);
     let of_store = client.reserve("ada", 100).await;
     assert_eq!(of_store["degraded"], false);
     store.kill();
@@ -141,8 +140,7 @@ async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_se
 
 #[tokio::test]
 async fn each_descriptor_may_have_a_cost_of_its_own() {
-    let server = granting(RULES);
-    let client = server.client();
+    let (_server, client) = granting(RULES);
     let call = json!({"descriptor": {"user": "ada", "kind": "call"}, "cost": 1});
     let tokens = json!({"descriptor": {"user": "bob"}, "cost": 300});
     let body = json!({"descriptors": [call, tokens]}).to_string();
@@ -159,8 +157,7 @@ async fn each_descriptor_may_have_a_cost_of_its_own() {
 
 #[tokio::test]
 async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
-    let server = granting(RULES);
-    let client = server.client();
+    let (server, client) = granting(RULES);
     let reserve = json!({"descriptor": {"user": "ada"}, "cost": 7, "life_ms": 1}).to_string();
     let answer = client.post("/v1/reserve", &reserve).await.json();
     let ended = r#"tidegate_reservations_ended_total{how="unsettled"}"#;
@@ -171,8 +168,7 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
 
 #[tokio::test]
 async fn what_can_not_be_reserved_or_settled_is_reported() {
-    let server = granting(RULES);
-    let client = server.client();
+    let (_server, client) = granting(RULES);
     let ada = json!({"user": "ada"});
     for (path, body, expected) in [
         ("/v1/reserve", json!([{"descriptor": ada}]), "a reservation is of one request"),
@@ -211,7 +207,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
 
 #[tokio::test]
 async fn redis_clients_reserve_and_settle_as_well() {
-    let server = granting(RULES);
+    let (server, client) = granting(RULES);
     let reserve = ["TG.RESERVE", "default", "COST", "500", "LIFE", "60000", "user", "ada"];
     let reply = server.reply(&reserve);
     let Value::BulkString(id) = reply.last().unwrap() else { panic!("{reply:?}") };
@@ -219,7 +215,7 @@ async fn redis_clients_reserve_and_settle_as_well() {
     assert_eq!((reply.len(), &reply[7]), (24, &Value::Int(500)));
     let settled = server.reply(&["TG.SETTLE", id, "120"]);
     assert_eq!((settled.len(), &settled[7]), (26, &Value::Int(880)));
-    let http = server.client().settle(&json!(id), 120).await;
+    let http = client.settle(&json!(id), 120).await;
     assert_eq!(http.json()["remaining"], 880, "every listener knows the id");
     let refused = server.reply(&[&reserve[..], &["x", "y"]].concat());
     assert_eq!(refused.last(), Some(&refused[23].clone()));

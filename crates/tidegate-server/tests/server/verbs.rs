@@ -30,8 +30,7 @@ const ADA: &str = r#"{"descriptor": {"user": "ada"}}"#;
 /// Everyone could reserve, settle for nothing and give hits back, and so pass a limit by saying so.
 #[tokio::test]
 async fn a_verb_that_is_not_allowed_is_refused_with_the_settings_that_would() {
-    let server = Server::with_rules(RULES);
-    let client = server.client();
+    let (server, client) = Server::with_client(RULES);
     for (path, verb, command) in [
         ("/v1/refund", "refund", &["TG.REFUND", "default", "user", "ada"][..]),
         ("/v1/reset", "reset", &["TG.RESET", "default", "user", "ada"]),

@@ -53,8 +53,7 @@ async fn a_wait_that_can_only_end_after_its_deadline_is_not_begun() {
         (rule("1h", "2h", 10), [0, 1, 3_000_000].map(waiting_at_most).to_vec()),
         (rejects, vec![waiting_at_most(86_400_000)]),
     ] {
-        let server = Server::with_rules(&rules);
-        let client = server.client();
+        let (_server, client) = Server::with_client(&rules);
         assert_eq!(client.check(&bodies[0]).await.status, 200);
         for body in bodies {
             let refused = client.check(&body).await;
