@@ -164,6 +164,13 @@ impl Answer {
         self.headers.get(name).map(|value| value.to_str().unwrap())
     }
 
+    /// Asserts that its status is 200.
+    #[track_caller]
+    pub(crate) fn succeeded(self) -> Self {
+        assert_eq!(self.status, 200, "{}", self.text);
+        self
+    }
+
     /// Asserts that it is a problem of this status; returns its detail.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text);

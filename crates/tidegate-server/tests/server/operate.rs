@@ -65,7 +65,7 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     let dry = admin.put_rules("?dry_run=1", "", &shadow).await;
     assert_eq!((dry.status.as_u16(), dry.json()["added"].as_u64()), (200, Some(1)));
     let etag = async || admin.get("/v1/rules").await.header("etag").unwrap().to_owned();
-    assert_eq!(admin.put_rules("", &etag().await, &shadow).await.status, 200);
+    admin.put_rules("", &etag().await, &shadow).await.succeeded();
     assert!(spike(&public, SCRAPER).await, "no request is refused");
     let table = run(&["rules", "--admin", &admin_url]).printed();
     assert!(table.contains("per-ip-steady") && table.contains("shadow"), "{table}");
@@ -74,12 +74,12 @@ async fn the_steps_of_the_tutorial_end_where_the_page_says() {
     assert!(refused.contains(&format!("ip={SCRAPER}")), "{shown}");
 
     // Enforce it.
-    assert_eq!(admin.put_rules("", &etag().await, &candidate).await.status, 200);
+    admin.put_rules("", &etag().await, &candidate).await.succeeded();
     assert!(peek().starts_with("refused: rule per-ip-steady, 0 of 30 remaining"), "{}", peek());
     assert!(!spike(&public, SCRAPER).await);
 
     // Roll it back.
-    assert_eq!(admin.put_rules("", &etag().await, &before).await.status, 200);
+    admin.put_rules("", &etag().await, &before).await.succeeded();
     assert!(peek().starts_with("allowed: rule per-ip,"), "{}", peek());
     assert_eq!(std::fs::read_to_string(&file).unwrap(), before);
 }

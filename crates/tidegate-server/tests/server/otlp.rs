@@ -72,8 +72,7 @@ async fn a_request_of_a_sampled_trace_has_a_span_in_it() {
     let sampled = format!("00-{TRACE}-{PARENT}-01");
     for traceparent in [&sampled, &format!("00-{TRACE}-{PARENT}-00"), "nonsense", ""] {
         let fields = [("traceparent", traceparent)];
-        let answer = client.post_with("/v1/check", &fields, body).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        client.post_with("/v1/check", &fields, body).await.succeeded();
     }
     let mut call = tonic::Request::new(grpc::request(vec![grpc::descriptor(&[("key", "a")])]));
     call.metadata_mut().insert("traceparent", sampled.parse().unwrap());

@@ -19,14 +19,13 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz_and_met
             assert_eq!(value(&metrics, &series), Some(u64::from(one == state)), "{metrics}");
         }
         // It asks for a decision as well.
-        let answer = client.get("/healthz").await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
+        let answer = client.get("/healthz").await.succeeded();
         assert_eq!(answer.json()["store"]["state"], state);
         metrics
     };
     is_shown("available").await;
     store.kill();
-    assert_eq!(client.check(r#"{"descriptor": {}}"#).await.status, 200);
+    client.check(r#"{"descriptor": {}}"#).await.succeeded();
     let message = server.logs("the store is unavailable");
     assert!(message.contains(&address), "{message}");
     let metrics = is_shown("unavailable").await;

@@ -46,5 +46,5 @@ async fn envoy_of_the_compose_file_limits_each_user() {
         answers.push(client.get_with("/", &[("x-user", "ada")]).await.status);
     }
     assert_eq!(answers, [[200; 10].as_slice(), &[429; 2]].concat());
-    assert_eq!(client.get_with("/", &[("x-user", "bob")]).await.status, 200);
+    client.get_with("/", &[("x-user", "bob")]).await.succeeded();
 }

@@ -36,8 +36,7 @@ fn replay(rules: &str, server: &Server, more: &[&str]) -> Ended {
 }
 
 async fn lines(server: &Server) -> Vec<Value> {
-    let answer = server.operator().get("/v1/recorded").await;
-    assert_eq!(answer.status, 200, "{}", answer.text);
+    let answer = server.operator().get("/v1/recorded").await.succeeded();
     assert_eq!(answer.header("content-type"), Some("application/x-ndjson"));
     assert_eq!(answer.header("content-length"), Some(&*answer.text.len().to_string()));
     answer.text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -104,7 +103,7 @@ async fn a_recording_has_no_hidden_key_and_no_id() {
         r#"{"descriptor": {"card": "4111-s3cret", "ip": "a"}, "request_id": "of-s3cret"}"#,
         r#"{"descriptors": [{"ip": "b"}, {"ip": "b", "card": "4111-s3cret"}]}"#,
     ] {
-        assert_eq!(client.check(body).await.status, 200);
+        client.check(body).await.succeeded();
     }
     let lines = lines(&server).await;
     let card = &lines[0]["descriptor"]["card"];
@@ -170,7 +169,7 @@ async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
     let one = json!({"descriptor": {"path": "x".repeat(900)}});
     let batch = json!(vec![one; 1_000]).to_string();
     for _ in 0..24 {
-        assert_eq!(client.check(&batch).await.status, 200);
+        client.check(&batch).await.succeeded();
     }
     let mut slow = TcpStream::connect(server.admin).unwrap();
     slow.write_all(b"GET /v1/recorded HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
@@ -178,7 +177,7 @@ async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
     slow.read_exact(&mut [0; 64]).unwrap();
     let detail = server.operator().get("/v1/recorded").await.problem(503);
     assert!(detail.contains("another client reads"), "{detail}");
-    assert_eq!(client.check(&batch).await.status, 200);
+    client.check(&batch).await.succeeded();
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).unwrap();
     let rest = String::from_utf8(rest).unwrap();

@@ -43,8 +43,7 @@ async fn a_reservation_is_settled_for_what_it_cost() {
         assert!(first.header("x-ratelimit-limit").is_some());
         let first = first.json();
         for _ in 0..2 {
-            let settled = client.settle(id(&first), 120).await;
-            assert_eq!(settled.status, 200, "{}", settled.text);
+            let settled = client.settle(id(&first), 120).await.succeeded();
             let answer = settled.json();
             assert_eq!((&answer["rule"], &answer["remaining"]), (&json!("tokens"), &json!(880)));
             assert_eq!((&answer["settled"], &answer["cut"]), (&json!(120), &json!(0)));
@@ -77,7 +76,7 @@ async fn units_that_a_settlement_cuts_or_that_a_rule_keeps_because_it_is_gone_ar
     }
     assert_eq!([lost("debt_cut").await, lost("too_late").await], [3_007, 0]);
     let others = "[[rule]]\nname = \"other\"\nrate = \"9/d\"\n";
-    assert_eq!(server.operator().put_rules("", "*", others).await.status, 200);
+    server.operator().put_rules("", "*", others).await.succeeded();
     for (one, actual, cut) in [(&kept[0], 0, 0), (&kept[1], 300, 200)] {
         let settled = client.settle(id(one), actual).await.json();
         assert_eq!((&settled["settled"], &settled["cut"]), (&json!(actual - cut), &json!(cut)));
@@ -96,8 +95,7 @@ async fn a_reservation_of_cost_0_is_an_id_that_settles_to_nothing() {
         let (server, client) = granting(rules);
         let reserved = client.reserve("ada", 0).await;
         for actual in [7, 7, 2_000, 0] {
-            let settled = client.settle(id(&reserved), actual).await;
-            assert_eq!(settled.status, 200, "{}", settled.text);
+            let settled = client.settle(id(&reserved), actual).await.succeeded();
             let answer = settled.json();
             assert_eq!((&answer["settled"], &answer["cut"]), (&json!(0), &json!(actual)));
         }
@@ -132,8 +130,7 @@ async fn without_the_store_its_reservations_wait_and_those_of_this_server_are_se
         here = client.reserve("ada", 100).await;
     }
     let left = here["remaining"].as_u64().unwrap();
-    let settled = client.settle(id(&here), 40).await;
-    assert_eq!(settled.status, 200, "{}", settled.text);
+    let settled = client.settle(id(&here), 40).await.succeeded();
     let answer = settled.json();
     assert_eq!((&answer["degraded"], &answer["remaining"]), (&json!(true), &json!(left + 60)));
 }
@@ -147,7 +144,7 @@ async fn each_descriptor_may_have_a_cost_of_its_own() {
     let reserved = client.post("/v1/reserve", &body).await.json();
     let wrong = client.settle(id(&reserved), vec![1, 2, 3]).await.problem(400);
     assert!(wrong.contains("one for each of the 2 descriptors"), "{wrong}");
-    assert_eq!(client.settle(id(&reserved), vec![1, 40]).await.status, 200);
+    client.settle(id(&reserved), vec![1, 40]).await.succeeded();
     let left = async |user: &str, kind: &str| {
         let body = json!({"descriptor": {"user": user, "kind": kind}}).to_string();
         client.post("/v1/peek", &body).await.json()["remaining"].clone()

@@ -18,7 +18,7 @@ async fn a_service_manager_is_notified_of_the_start_and_of_the_drain() {
     let manager = UnixDatagram::bind(&path).unwrap();
     let server = Server::with_variable("NOTIFY_SOCKET", path.to_str().unwrap());
     assert_eq!(next(&manager), "READY=1\n");
-    assert_eq!(server.client().get("/healthz").await.status, 200);
+    server.client().get("/healthz").await.succeeded();
     server.signal("TERM");
     assert_eq!(next(&manager), "STOPPING=1\n");
     let log = server.ended(0);

@@ -166,7 +166,7 @@ async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     let reset = r#"{"descriptor": {"key": "a"}}"#;
     let asked = |token: &str| format!("Bearer {}", token.repeat(32));
     assert_eq!(admin.post_as("/v1/reset", reset, &asked("r")).await.status, 403);
-    assert_eq!(admin.post_as("/v1/reset", reset, &asked("c")).await.status, 200);
+    admin.post_as("/v1/reset", reset, &asked("c")).await.succeeded();
     let url = server.admin_url();
     let mut rules = Command::new(BINARY);
     rules.args(["rules", "--admin", &url]).env("TIDEGATE_OPERATOR_TOKEN_FILE", &read);

@@ -89,7 +89,7 @@ fn waits_behind_a_ping(server: &Server) -> TcpStream {
 #[tokio::test]
 async fn who_waits_in_vain_is_refused_and_not_dropped_mute() {
     let server = Server::with_rules_and(HOPELESS, &["--drain", "2s"]);
-    assert_eq!(server.client().check(BODY).await.status, 200);
+    server.client().check(BODY).await.succeeded();
     let (mut http, resp) = (under_way(&server), waits_behind_a_ping(&server));
     server.signal("TERM");
     http.write_all(BODY.as_bytes()).unwrap();

@@ -26,8 +26,7 @@ fn text(file: &Path) -> String {
 async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     let (_folder, file, mut server, admin) = served(&rules(100), &[]);
     let first = etag(&admin).await;
-    let put = admin.put_rules("", &first, &rules(50)).await;
-    assert_eq!(put.status, 200, "{}", put.text);
+    let put = admin.put_rules("", &first, &rules(50)).await.succeeded();
     let second = put.header("etag").unwrap().to_owned();
     assert_eq!((put.json()["changed"].as_u64(), &put.json()["dry_run"]), (Some(1), &false.into()));
     assert_eq!(put.json()["rules"][0]["fields"][0]["old"], "100/1d");
@@ -46,7 +45,7 @@ async fn a_change_is_in_force_and_in_the_file_and_in_the_log() {
     assert!(unquoted.contains("lacks its quotes"), "{unquoted}");
     admin.put_rules("", "", &rules(70)).await.problem(428);
     assert_eq!((remaining(&server).await, text(&file)), (50, rules(50)));
-    assert_eq!(admin.put_rules("", "*", &rules(70)).await.status, 200);
+    admin.put_rules("", "*", &rules(70)).await.succeeded();
 }
 
 /// A signal reads the file of before or of after, and never puts the one of before in force again.
@@ -149,8 +148,8 @@ async fn ten_thousand_rules_are_put_and_answered_one_by_one() {
     let (_folder, _file, server, admin) = served(&rules(100), &["--no-watch"]);
     let note = format!("# {}\n", "a note of an operator who maintains it".repeat(4));
     for (limit, change) in [(7, "added"), (9, "changed")] {
-        let put = admin.put_rules("", &etag(&admin).await, &many(RULES, limit, &note)).await;
-        assert_eq!(put.status, 200, "{}", put.text);
+        let put =
+            admin.put_rules("", &etag(&admin).await, &many(RULES, limit, &note)).await.succeeded();
         assert_eq!(put.json()[change], RULES);
         assert_eq!(put.json()["rules"].as_array().unwrap().len(), RULES + usize::from(limit == 7));
         let answer = server.client().check(r#"{"descriptor": {"t": "9999", "u": "ada"}}"#).await;
@@ -267,8 +266,7 @@ async fn beyond_loopback_a_change_needs_a_token_or_a_certificate() {
     let mut kept = serve(&file, &["--admin", &at, "--token-file", tokens.to_str().unwrap()]);
     let admin = kept.operator();
     admin.put_rules("", "*", &rules(50)).await.problem(401);
-    let put = admin.put_rules_as("*", &rules(50), "Bearer second").await;
-    assert_eq!(put.status, 200, "{}", put.text);
+    admin.put_rules_as("*", &rules(50), "Bearer second").await.succeeded();
     let logged = kept.logs("another configuration is in force");
     assert!(logged.contains(&format!("PUT by {own}:")) && logged.contains(", token 2"), "{logged}");
 }
@@ -289,8 +287,7 @@ async fn a_change_that_is_in_force_is_not_answered_as_failed_however_long_it_is(
     const RULES: usize = 45_000;
     let (_folder, _file, server, admin) = served(&rules(100), &["--no-watch"]);
     for (query, tag) in [("?dry_run=1", ""), ("", "*")] {
-        let put = admin.put_rules(query, tag, &many(RULES, 7, "")).await;
-        assert_eq!(put.status, 200, "{}", put.text);
+        let put = admin.put_rules(query, tag, &many(RULES, 7, "")).await.succeeded();
         let answer = put.json();
         assert_eq!(answer["added"], RULES);
         let shown = answer["rules"].as_array().unwrap().len() as u64;
