@@ -173,7 +173,10 @@ async fn each_alert_fires_and_each_panel_has_data() {
         // After the first scrapes, so that the panels have seen a server that is well.
         if !is_broken && !firing.is_empty() {
             fs::write(&file, RULES.replace("fixed", "broken")).unwrap();
-            fs::remove_dir_all(&snapshots).unwrap();
+            // The server may write a file at the same time.
+            while snapshots.exists() {
+                let _ = fs::remove_dir_all(&snapshots);
+            }
             is_broken = true;
         }
         sleep(Duration::from_millis(200)).await;
