@@ -39,9 +39,9 @@ async fn any_server_settles_and_of_all_one_does() {
         let settled = settle(&b, &id, 120).await;
         assert_eq!((settled.status.as_u16(), &settled.json()["remaining"]), (200, &json!(880)));
     }
-    assert!(settle(&b, &id, 121).await.problem(409).contains("for another cost"));
+    settle(&b, &id, 121).await.refused(409, "for another cost");
     for _ in 0..2 {
-        assert!(settle(&a, &id, 120).await.problem(409).contains("another server"));
+        settle(&a, &id, 120).await.refused(409, "another server");
     }
     for (server, how) in [(&a, "left"), (&b, "settled")] {
         let ended = format!("tidegate_reservations_ended_total{{how=\"{how}\"}}");
@@ -119,7 +119,7 @@ async fn what_was_reserved_without_the_store_stays_with_its_server() {
     // Without the store the other server does not know whether there is such a reservation.
     let elsewhere = settle(&b, id, 1).await;
     assert!(elsewhere.header("retry-after").is_some(), "{}", elsewhere.text);
-    assert!(elsewhere.problem(503).contains("nothing was settled"));
+    elsewhere.refused(503, "nothing was settled");
 }
 
 /// A server without room claims nothing, so that another server can settle.
@@ -135,7 +135,7 @@ async fn a_server_without_room_leaves_a_reservation_to_the_others() {
     while client.post("/v1/reserve", &body).await.status == 200 {}
     let full = settle(&b, &id, 1).await;
     assert!(full.header("retry-after").is_some(), "{}", full.text);
-    assert!(full.problem(503).contains("no room for a reservation of another server"));
+    full.refused(503, "no room for a reservation of another server");
     assert_eq!(settle(&a, &id, 1).await.json()["remaining"], 999);
 }
 
@@ -165,7 +165,7 @@ async fn a_reserve_that_is_repeated_at_any_server_is_one_reservation() {
     assert_eq!(reserve_again(&c, 60_000).await, first);
     assert_eq!(settle(&d, id, 2).await.json()["remaining"], 998);
     for server in [&a, &b, &c] {
-        assert!(settle(server, id, 0).await.problem(409).contains("another server"));
+        settle(server, id, 0).await.refused(409, "another server");
     }
     // It is settled, so a further repetition opens none.
     let late = reserve_again(&b, 60_000).await;

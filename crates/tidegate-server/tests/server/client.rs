@@ -171,6 +171,13 @@ impl Answer {
         self
     }
 
+    /// Asserts that it is a problem of this status, whose detail has this text.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, expected: &str) {
+        let detail = self.problem(status);
+        assert!(detail.contains(expected), "{expected} is not in {detail}");
+    }
+
     /// Asserts that it is a problem of this status; returns its detail.
     pub(crate) fn problem(&self, status: u16) -> String {
         assert_eq!(self.status, status, "{}", self.text);

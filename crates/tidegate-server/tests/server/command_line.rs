@@ -40,8 +40,7 @@ fn a_setting_without_effect_is_a_warning_and_the_exit_code_is_0() {
     assert_eq!((&json["is_sound"], &json["rules"]), (&true.into(), &1.into()));
     assert!(json["warnings"][0].as_str().unwrap().starts_with(expected), "{json}");
     let mut server = Server::with_rules(&format!("{RULE}on_store_error = \"closed\"\n"));
-    let logged = server.logs("has no effect");
-    assert!(logged.contains("WARN") && logged.contains(expected), "{logged}");
+    server.logs_with("has no effect", &["WARN", expected]);
 }
 
 /// Each line is a command, which prints nothing, and parts of its message.
@@ -192,8 +191,8 @@ fn a_configuration_that_hangs_is_given_up_by_every_command() {
                 command.spawn().unwrap()
             });
     for child in begun {
-        let said = Ended::from(child.wait_with_output().unwrap()).refused(2);
-        assert!(said.contains("was not read to its end within 10s"), "{said}");
+        Ended::from(child.wait_with_output().unwrap())
+            .fails(2, "was not read to its end within 10s");
     }
 }
 
@@ -203,8 +202,7 @@ async fn clients_of_one_listener_leave_file_handles_to_the_others() {
     let mut server = Server::of(prepared("ulimit -n 120 &&"), &[]);
     assert!(server.logs("fewer file handles").contains("file_handles=120"));
     let _crowd: Vec<_> = (0..200).map(|_| TcpStream::connect(server.resp).unwrap()).collect();
-    let full = server.logs("holds as many connections as it may");
-    assert!(full.contains(&format!("at={}", server.resp)), "{full}");
+    server.logs_with("holds as many connections as it may", &[&format!("at={}", server.resp)]);
     for listener in [server.http, server.admin] {
         Client::new(listener).get("/healthz").await.succeeded();
     }

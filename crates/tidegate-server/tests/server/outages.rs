@@ -26,8 +26,7 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz_and_met
     is_shown("available").await;
     store.kill();
     client.check(r#"{"descriptor": {}}"#).await.succeeded();
-    let message = server.logs("the store is unavailable");
-    assert!(message.contains(&address), "{message}");
+    server.logs_with("the store is unavailable", &[&address]);
     let metrics = is_shown("unavailable").await;
     for series in [
         r#"tidegate_degraded_requests_total{cause="unavailable"}"#,
@@ -36,8 +35,7 @@ async fn an_outage_is_named_and_measured_in_the_log_and_shown_by_healthz_and_met
         assert_eq!(value(&metrics, series), Some(1), "{metrics}");
     }
     store.start_again(&[]);
-    let message = server.logs("the store is back");
-    assert!(message.contains(&address) && message.contains("outage=\""), "{message}");
+    server.logs_with("the store is back", &[&address, "outage=\""]);
     is_shown("available").await;
 }
 

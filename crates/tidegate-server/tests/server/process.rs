@@ -201,6 +201,16 @@ impl Server {
         self.logs(expected)
     }
 
+    /// Waits for the line of its log that contains this text, which must contain the others as well; returns it.
+    #[track_caller]
+    pub(crate) fn logs_with(&mut self, expected: &str, others: &[&str]) -> String {
+        let line = self.logs(expected);
+        for other in others {
+            assert!(line.contains(other), "{other} is not in {line}");
+        }
+        line
+    }
+
     /// Waits for the line of its log that contains this text, and returns it.
     pub(crate) fn logs(&mut self, expected: &str) -> String {
         loop {
@@ -323,6 +333,13 @@ impl Ended {
     /// The object that a command prints that succeeds.
     pub(crate) fn object(self) -> Value {
         serde_json::from_str(&self.printed()).unwrap()
+    }
+
+    /// Asserts that a command fails with this exit code and prints nothing, and that its message has this text.
+    #[track_caller]
+    pub(crate) fn fails(self, code: i32, expected: &str) {
+        let said = self.refused(code);
+        assert!(said.contains(expected), "{expected} is not in {said}");
     }
 
     /// The message of a command that fails with this exit code and prints nothing.

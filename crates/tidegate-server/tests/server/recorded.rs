@@ -121,8 +121,7 @@ async fn a_reader_may_read_it_and_who_has_no_token_may_not() {
     let tokens = files.operators();
     let server = Server::with_rules_and(RULES, &tokens);
     ask(&server).await;
-    let said = replay(RULES, &server, &[]).refused(1);
-    assert!(said.contains("--token-file or TIDEGATE_OPERATOR_TOKEN"), "{said}");
+    replay(RULES, &server, &[]).fails(1, "--token-file or TIDEGATE_OPERATOR_TOKEN");
     let again = replay(RULES, &server, &["--token-file", tokens[3]]).object();
     assert_eq!(again["recorded"]["decisions"], 76);
     server.client().get("/v1/recorded").await.problem(404);
@@ -139,10 +138,8 @@ async fn a_sample_has_all_requests_of_its_keys_and_off_is_an_error_that_says_so(
     let lines = lines(&server).await;
     assert!((3..=75).contains(&lines.len()) && lines.len().is_multiple_of(3), "{}", lines.len());
     let off = Server::with_rules_and(RULES, &["--record", "off"]);
-    let detail = off.operator().get("/v1/recorded").await.problem(404);
-    assert!(detail.contains("`record` of `[server]` is \"off\""), "{detail}");
-    let said = replay(RULES, &off, &[]).refused(1);
-    assert!(said.contains("`record` of `[server]` is \"off\""), "{said}");
+    off.operator().get("/v1/recorded").await.refused(404, "`record` of `[server]` is \"off\"");
+    replay(RULES, &off, &[]).fails(1, "`record` of `[server]` is \"off\"");
     assert_eq!(off.metric("tidegate_recorder_memory_bytes").await, None);
 }
 
@@ -175,8 +172,7 @@ async fn a_client_that_reads_slowly_keeps_others_waiting_and_no_decision() {
     slow.write_all(b"GET /v1/recorded HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
         .unwrap();
     slow.read_exact(&mut [0; 64]).unwrap();
-    let detail = server.operator().get("/v1/recorded").await.problem(503);
-    assert!(detail.contains("another client reads"), "{detail}");
+    server.operator().get("/v1/recorded").await.refused(503, "another client reads");
     client.check(&batch).await.succeeded();
     let mut rest = Vec::new();
     slow.read_to_end(&mut rest).unwrap();

@@ -142,8 +142,10 @@ async fn each_descriptor_may_have_a_cost_of_its_own() {
     let tokens = json!({"descriptor": {"user": "bob"}, "cost": 300});
     let body = json!({"descriptors": [call, tokens]}).to_string();
     let reserved = client.post("/v1/reserve", &body).await.json();
-    let wrong = client.settle(id(&reserved), vec![1, 2, 3]).await.problem(400);
-    assert!(wrong.contains("one for each of the 2 descriptors"), "{wrong}");
+    client
+        .settle(id(&reserved), vec![1, 2, 3])
+        .await
+        .refused(400, "one for each of the 2 descriptors");
     client.settle(id(&reserved), vec![1, 40]).await.succeeded();
     let left = async |user: &str, kind: &str| {
         let body = json!({"descriptor": {"user": user, "kind": kind}}).to_string();
@@ -159,7 +161,7 @@ async fn what_nobody_settles_stays_taken_and_its_id_is_forgotten() {
     let answer = client.post("/v1/reserve", &reserve).await.json();
     let ended = r#"tidegate_reservations_ended_total{how="unsettled"}"#;
     while server.metric(ended).await != Some(1) {}
-    assert!(client.settle(id(&answer), 0).await.problem(404).contains("its life is over"));
+    client.settle(id(&answer), 0).await.refused(404, "its life is over");
     assert_eq!(client.remaining("ada").await, 993);
 }
 
@@ -180,8 +182,7 @@ async fn what_can_not_be_reserved_or_settled_is_reported() {
         let detail = client.post(path, &body.to_string()).await.problem(400);
         assert!(detail.contains(expected), "{path} {body}: {detail}");
     }
-    let detail = client.settle(&json!(UNKNOWN), 1).await.problem(404);
-    assert!(detail.contains("no such reservation"), "{detail}");
+    client.settle(&json!(UNKNOWN), 1).await.refused(404, "no such reservation");
 }
 
 #[tokio::test]
@@ -196,7 +197,7 @@ async fn without_space_for_a_reservation_nothing_is_taken() {
         last = client.post("/v1/reserve", &reserve).await;
     }
     assert_eq!(last.header("retry-after"), Some("1"));
-    assert!(last.problem(503).contains("--reservation-memory"));
+    last.refused(503, "--reservation-memory");
     assert!((50..200).contains(&admitted), "{admitted}");
     assert_eq!(server.metric("tidegate_reservations").await, Some(admitted));
     assert_eq!(client.remaining("ada").await, 1_000 - admitted);
@@ -253,7 +254,7 @@ async fn operators_list_settle_and_drop_reservations() {
     let drop = async |token: &str| admin.post_as("/v1/drop", &dropped, token).await;
     assert_eq!(drop("Bearer for-read").await.status, 403);
     assert_eq!(drop("Bearer for-change").await.json(), json!({"dropped": true}));
-    assert!(drop("Bearer for-change").await.problem(404).contains("no such reservation"));
+    drop("Bearer for-change").await.refused(404, "no such reservation");
     server.logs("verb=\"drop\"");
     assert_eq!(client.remaining("ada").await, 993, "its units stay taken");
     let url = server.admin_url();

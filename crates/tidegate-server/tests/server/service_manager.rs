@@ -30,8 +30,7 @@ async fn a_service_manager_is_notified_of_the_start_and_of_the_drain() {
 #[test]
 fn a_service_manager_that_is_not_there_is_one_warning() {
     let mut server = Server::with_variable("NOTIFY_SOCKET", "/nowhere/notify");
-    let warning = server.logs("NOTIFY_SOCKET");
-    assert!(warning.contains("WARN") && warning.contains("No such file"), "{warning}");
+    server.logs_with("NOTIFY_SOCKET", &["WARN", "No such file"]);
     let log = server.stopped();
     assert!(!log.contains("NOTIFY_SOCKET"), "{log}");
 }

@@ -113,11 +113,7 @@ async fn a_damaged_file_is_kept_aside_and_the_server_begins_fresh() {
     bytes[30] ^= 1;
     fs::write(place.file(), &bytes).unwrap();
     let mut server = place.server(&[]);
-    let warning = server.logs("cannot be used");
-    assert!(
-        warning.contains("WARN") && warning.contains("the checksum of the block at byte 12"),
-        "{warning}"
-    );
+    server.logs_with("cannot be used", &["WARN", "the checksum of the block at byte 12"]);
     assert_eq!(asked(&server, "ada").await, 200);
     server.stopped();
     let names = place.names();
@@ -153,8 +149,7 @@ async fn a_file_that_cannot_be_replaced_is_an_error_until_it_can() {
         let _ = fs::remove_file(place.file());
     }
     wait_for_more(&server, FAILED, 2).await;
-    let error = server.logs("cannot be written");
-    assert!(error.contains("ERROR") && error.contains("Is a directory"), "{error}");
+    server.logs_with("cannot be written", &["ERROR", "Is a directory"]);
     fs::remove_dir(place.file()).unwrap();
     wait_for_more(&server, SUCCEEDED, 1).await;
     server.logs("snapshots are written again");
@@ -216,8 +211,7 @@ fn a_file_beside_a_store_has_no_effect_and_that_is_said() {
     let said = check(over.path()).err;
     assert!(said.contains("warning: `snapshot` has no effect"), "{said}");
     let often = file_of(&format!("{RULES}[server]\nsnapshot_every = \"1ms\"\n"));
-    let said = check(often.path()).refused(2);
-    assert!(said.contains("expected a time from \"100ms\" to \"1d\""), "{said}");
+    check(often.path()).fails(2, "expected a time from \"100ms\" to \"1d\"");
 }
 
 /// A command that gets this socket as a service manager passes it, under a name.
@@ -299,8 +293,7 @@ fn a_socket_that_has_no_listener_is_refused() {
     ] {
         let mut command = with_socket(&socket, name);
         command.arg("serve").args(&ANY_PORTS[4..]).args(more);
-        let said = Ended::of(&mut command).refused(2);
-        assert!(said.contains(expected), "{said}");
+        Ended::of(&mut command).fails(2, expected);
     }
 }
 

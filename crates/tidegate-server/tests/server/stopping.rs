@@ -56,8 +56,7 @@ fn a_second_signal_does_not_wait() {
     let mut server = Server::with_example();
     let _stream = under_way(&server);
     server.signal("TERM");
-    let message = server.logs("stopping once");
-    assert!(message.contains("a second signal stops at once, with exit code 1"), "{message}");
+    server.logs_with("stopping once", &["a second signal stops at once, with exit code 1"]);
     server.signal("INT");
     let log = server.ended(1);
     assert!(log.contains("stopped at once, being asked a second time connections_cut=1"), "{log}");

@@ -23,9 +23,9 @@ async fn only_who_knows_a_token_is_answered_and_everybody_sees_that_it_lives() {
     for (at, path) in [(server.http, "/v1/check"), (server.admin, "/v1/reset")] {
         let client = Client::new(at);
         for said in ["", "Bearer wrong", "Bearer first-toke", "Basic first-token"] {
-            let refused = ask(&client, path, said).await;
-            assert_eq!(refused.header("www-authenticate"), Some("Bearer realm=\"tidegate\""));
-            assert!(refused.problem(401).contains("expected `authorization: Bearer TOKEN`"));
+            let answer = ask(&client, path, said).await;
+            assert_eq!(answer.header("www-authenticate"), Some("Bearer realm=\"tidegate\""));
+            answer.refused(401, "expected `authorization: Bearer TOKEN`");
         }
         let nowhere = ask(&client, "/nowhere", "").await;
         assert_eq!(nowhere.status, 401, "paths are told only to clients with a token");

@@ -46,8 +46,7 @@ async fn what_is_not_understood_is_over_the_limit_with_the_reason_and_a_warning_
             assert!(reason(&answer).contains(says), "{answer:?}");
         }
     }
-    let log = server.logs("descriptor 0 has 65 entries");
-    assert!(log.contains("peer=127.0.0.1:") && log.contains("listener=\"grpc\""), "{log}");
+    server.logs_with("descriptor 0 has 65 entries", &["peer=127.0.0.1:", "listener=\"grpc\""]);
     let log = server.stopped();
     assert!(!log.contains("a request was not understood"), "one of each kind came before: {log}");
 }
