@@ -54,6 +54,11 @@ impl Client {
         self.ask(Method::GET, path, fields, "").await
     }
 
+    /// A GET as the holder of a token.
+    pub(crate) async fn get_as(&self, path: &str, said: &str) -> Answer {
+        self.get_with(path, &[("authorization", said)]).await
+    }
+
     /// Posts JSON.
     pub(crate) async fn post(&self, path: &str, body: &str) -> Answer {
         self.post_with(path, &[], body).await

@@ -145,7 +145,7 @@ async fn the_printed_line_works_as_it_stands() {
             assert_eq!(answer.json()["rule"], rule);
             continue;
         }
-        let answer = Ended::of(Command::new("sh").args(["-c", server.curl()])).printed();
+        let answer = server.pasted().printed();
         assert!(answer.starts_with("HTTP/1.1 200 OK"), "{answer}");
         assert!(answer.contains(&format!("\"rule\":\"{rule}\"")), "{answer}");
     }

@@ -313,9 +313,7 @@ async fn a_stranger_reads_no_description_and_a_client_reads_of_its_verbs() {
     let more = ["--token-file", &tokens, "--admin-read-token-file", &operators];
     let server = Server::with_rules_and(RULES, &more);
     let paths = async |at, token: &str| {
-        let said = format!("Bearer {token}");
-        let fields = [("authorization", said.as_str())];
-        let answer = Client::new(at).get_with("/openapi.json", &fields).await;
+        let answer = Client::new(at).get_as("/openapi.json", &format!("Bearer {token}")).await;
         answer.json()["paths"].as_object().map(|paths| paths.keys().cloned().collect::<Vec<_>>())
     };
     for at in [server.http, server.admin] {

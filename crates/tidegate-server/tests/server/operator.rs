@@ -9,7 +9,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Ended, Server, run};
+use crate::process::{BINARY, Ended, Server, run, run_in};
 
 const RULES: &str = r#"
 [[rule]]
@@ -33,11 +33,6 @@ mode = "shadow"
 "#;
 
 const ADA: [&str; 2] = ["plan=free", "user=ada"];
-
-/// Runs a command with variables.
-fn run_in(args: &[&str], variables: &[(&str, &str)]) -> Ended {
-    Ended::of(Command::new(BINARY).args(args).envs(variables.iter().copied()))
-}
 
 /// The message of a command that fails with this exit code.
 fn refused(ended: Ended, code: i32) -> String {

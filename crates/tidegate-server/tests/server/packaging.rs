@@ -1,11 +1,10 @@
 //! The files that install the server: their rules are sound, and their proxy limits.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::client::Client;
 use crate::envoy::proxy::Envoy;
-use crate::process::{BINARY, Server, config};
+use crate::process::{Server, check, config};
 
 fn packaging(file: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file)
@@ -28,9 +27,7 @@ pub(crate) fn rules_of_kubernetes() -> String {
 fn the_rules_of_all_packages_are_sound() {
     for rules in [text("compose/rules.toml"), rules_of_kubernetes()] {
         assert!(rules.contains("[[rule]]"), "{rules}");
-        let checked = Command::new(BINARY).arg("check").arg(config(&rules).path()).output();
-        let checked = checked.unwrap();
-        assert!(checked.status.success(), "{rules}{}", String::from_utf8_lossy(&checked.stderr));
+        check(config(&rules).path()).printed();
     }
 }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::certificates::Certificates;
 use crate::client::Client;
 use crate::packaging;
-use crate::process::{BINARY, Server};
+use crate::process::{Ended, Server, run};
 
 const PAGE: &str = include_str!("../../../../docs/how-to/operate.md");
 
@@ -94,13 +94,10 @@ async fn the_manifest_opens_metrics_to_a_reader_and_its_probes_to_everybody() {
     let operators = server.operator();
     let authorized = |file: &str| format!("Bearer token-of-{file}");
     for (file, metrics) in [("read", 200), ("admin", 200), ("tokens", 401), ("nothing", 401)] {
-        let said = authorized(file);
-        let answer = operators.get_with("/metrics", &[("authorization", &said)]).await;
+        let answer = operators.get_as("/metrics", &authorized(file)).await;
         assert_eq!(answer.status, metrics, "{file}");
     }
-    let reader = authorized("read");
-    let change =
-        operators.post_with("/v1/reset", &[("authorization", reader.as_str())], "{}").await;
+    let change = operators.post_as("/v1/reset", "{}", &authorized("read")).await;
     assert_eq!(change.status, 403);
 }
 
@@ -128,15 +125,13 @@ async fn metrics_follow_what_a_collector_accepts() {
 fn the_certificate_that_the_book_makes_is_accepted_by_operators() {
     let folder = TempDir::new().unwrap();
     let line = PAGE.lines().find(|line| line.starts_with("openssl req -x509")).unwrap();
-    let made = Command::new("sh").args(["-c", line]).current_dir(folder.path()).output().unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    Ended::of(Command::new("sh").args(["-c", line]).current_dir(folder.path())).printed();
     let file = |name: &str| folder.path().join(name).display().to_string();
     let (certificate, key) = (file("cert.pem"), file("key.pem"));
     let server = Server::with_arguments(&["--tls-cert", &certificate, "--tls-key", &key]);
     for host in ["localhost", "127.0.0.1"] {
         let url = format!("https://{host}:{}", server.admin.port());
         let asked = ["rules", "--admin", &url, "--tls-roots", &certificate];
-        let message = Command::new(BINARY).args(asked).output().unwrap();
-        assert!(message.status.success(), "{url}: {}", String::from_utf8_lossy(&message.stderr));
+        run(&asked).printed();
     }
 }

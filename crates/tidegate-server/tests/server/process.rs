@@ -177,6 +177,11 @@ impl Server {
         self.printed.lines().last().unwrap().trim()
     }
 
+    /// The outcome of the line to paste.
+    pub(crate) fn pasted(&self) -> Ended {
+        Ended::of(Command::new("sh").args(["-c", self.curl()]))
+    }
+
     /// The memory of the process that is in use, in bytes.
     #[cfg(target_os = "linux")]
     pub(crate) fn memory(&self) -> u64 {
@@ -359,7 +364,12 @@ impl From<Output> for Ended {
 
 /// Runs the binary to its end.
 pub(crate) fn run(args: &[&str]) -> Ended {
-    Ended::of(Command::new(BINARY).args(args))
+    run_in(args, &[])
+}
+
+/// Runs the binary with variables.
+pub(crate) fn run_in(args: &[&str], variables: &[(&str, &str)]) -> Ended {
+    Ended::of(Command::new(BINARY).args(args).envs(variables.iter().copied()))
 }
 
 /// Runs `tidegate check` on a file.

@@ -4,7 +4,7 @@ use redis::Value;
 use serde_json::{Value as Json, json};
 
 use crate::client::Client;
-use crate::process::{Ended, Server};
+use crate::process::{Server, run_in};
 use crate::store::Store;
 
 const RULES: &str = r#"
@@ -239,9 +239,7 @@ async fn operators_list_settle_and_drop_reservations() {
     for user in ["ada", "bob", "eve"] {
         ids.push(id(&client.reserve(user, 7).await).as_str().unwrap().to_owned());
     }
-    let list = async |token: &str| {
-        admin.get_with("/v1/reservations?n=2", &[("authorization", token)]).await
-    };
+    let list = async |token: &str| admin.get_as("/v1/reservations?n=2", token).await;
     let listed = list("Bearer for-change").await.json();
     assert_eq!((&listed["open"], &listed["pending"]), (&json!(3), &json!(0)));
     let first = &listed["reservations"][0];
@@ -259,9 +257,8 @@ async fn operators_list_settle_and_drop_reservations() {
     assert_eq!(client.remaining("ada").await, 993, "its units stay taken");
     let url = server.admin_url();
     let command = |words: &[&str]| {
-        let mut command = std::process::Command::new(crate::process::BINARY);
-        command.args(["reservations", "--admin", &url]).args(words);
-        Ended::of(command.env("TIDEGATE_OPERATOR_TOKEN", "for-change")).printed()
+        let args = [&["reservations", "--admin", &url], words].concat();
+        run_in(&args, &[("TIDEGATE_OPERATOR_TOKEN", "for-change")]).printed()
     };
     let shown = command(&[]);
     assert!(shown.starts_with("2 open, 0 wait for the store"), "{shown}");

@@ -7,7 +7,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use crate::certificates::Certificates;
-use crate::process::Server;
+use crate::process::{Ended, Server};
 use crate::resp::{RULES, examples};
 
 const SCRIPT: &str = include_str!("resp_node.mjs");
@@ -45,10 +45,7 @@ fn run(script: &str, args: &[&str]) -> String {
     symlink(installed(LIBRARIES), folder.path().join("node_modules")).unwrap();
     let file = folder.path().join("script.mjs");
     std::fs::write(&file, script).unwrap();
-    let output = Command::new(installed(NODE)).arg(file).args(args).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said} of {script}");
-    String::from_utf8(output.stdout).unwrap()
+    Ended::of(Command::new(installed(NODE)).arg(file).args(args)).printed()
 }
 
 #[test]

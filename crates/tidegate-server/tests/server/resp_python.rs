@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::process::Server;
+use crate::process::{Ended, Server};
 use crate::resp::{RULES, examples};
 
 /// Uses the library for a decision in both versions, pipelines, and an error.
@@ -75,10 +75,7 @@ fn python() -> PathBuf {
 
 /// Runs a script to its end; returns its output.
 fn run(script: &str, port: &str) -> String {
-    let output = Command::new(python()).args(["-c", script, port]).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{said}");
-    String::from_utf8(output.stdout).unwrap()
+    Ended::of(Command::new(python()).args(["-c", script, port])).printed()
 }
 
 /// One test, because the library is installed once.

@@ -19,9 +19,8 @@ async fn a_reader_looks_at_everything_and_changes_nothing() {
     let files = Certificates::folder();
     let server = Server::with_rules_and(RULES, &files.operators());
     let (public, admin) = (server.client(), server.operator());
-    let reader = [("authorization", "Bearer for-read")];
     for path in ["/v1/rules", "/metrics"] {
-        admin.get_with(path, &reader).await.succeeded();
+        admin.get_as(path, "Bearer for-read").await.succeeded();
         assert_eq!(admin.get(path).await.status, 401);
     }
     assert_eq!(public.check(ADA).await.json()["remaining"], 4);
@@ -49,7 +48,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
     let server = Server::with_rules_and(RULES, &more);
     let (public, admin) = (server.client(), server.operator());
     assert_eq!(public.check(ADA).await.json()["remaining"], 4);
-    let before = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
+    let before = admin.get_as("/v1/rules", "Bearer for-read").await.text;
     let read = [
         "/v1/rules",
         "/v1/stats",
@@ -78,7 +77,7 @@ async fn a_reader_who_tries_every_method_at_every_path_changes_nothing() {
             assert!(status == 200 || (400..500).contains(&status), "{method} {path}: {status}");
         }
     }
-    let after = admin.get_with("/v1/rules", &[("authorization", "Bearer for-read")]).await.text;
+    let after = admin.get_as("/v1/rules", "Bearer for-read").await.text;
     assert_eq!(before, after);
     assert_eq!(public.check(ADA).await.json()["remaining"], 3);
 }

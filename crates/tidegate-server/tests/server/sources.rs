@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use crate::certificates::Certificates;
-use crate::process::{BINARY, Ended, Server, check, config, run};
+use crate::process::{BINARY, Ended, Server, check, config, run, run_in};
 
 const RULE: &str = "[[rule]]\nname = \"r\"\nalgorithm = \"fixed_window\"\nrate = \"5/1s\"\n";
 
@@ -125,7 +125,7 @@ fn a_variable_that_can_not_be_read_is_named() {
         ("TIDEGATE_STORE", "http://127.0.0.1", "not the URL of a store"),
         ("TIDEGATE_CONFIG", "", "expected the path of a file; unset TIDEGATE_CONFIG"),
     ] {
-        let said = Ended::of(Command::new(BINARY).arg("serve").env(variable, value)).refused(2);
+        let said = run_in(&["serve"], &[(variable, value)]).refused(2);
         assert!(said.starts_with(&format!("tidegate: {variable}: ")), "{said}");
         assert!(said.contains(expected), "{said}");
     }
@@ -144,7 +144,7 @@ fn every_command_knows_the_variable_of_the_configuration() {
         (&["replay", "--trace", trace], path),
         (&["check", path], "/nowhere"),
     ] {
-        Ended::of(Command::new(BINARY).args(args).env("TIDEGATE_CONFIG", of_variable)).printed();
+        run_in(args, &[("TIDEGATE_CONFIG", of_variable)]).printed();
     }
     run(&["check", path, "-c", "/nowhere"]).fails(2, "named twice");
 }
@@ -167,9 +167,7 @@ async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     assert_eq!(admin.post_as("/v1/reset", reset, &asked("r")).await.status, 403);
     admin.post_as("/v1/reset", reset, &asked("c")).await.succeeded();
     let url = server.admin_url();
-    let mut rules = Command::new(BINARY);
-    rules.args(["rules", "--admin", &url]).env("TIDEGATE_OPERATOR_TOKEN_FILE", &read);
-    Ended::of(&mut rules).printed();
+    run_in(&["rules", "--admin", &url], &[("TIDEGATE_OPERATOR_TOKEN_FILE", &read)]).printed();
 }
 
 #[test]

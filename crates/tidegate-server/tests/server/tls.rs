@@ -2,7 +2,6 @@
 //! invalid files.
 
 use std::net::SocketAddr;
-use std::process::Command;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject;
@@ -78,8 +77,8 @@ async fn both_doors_answer_inside_tls_and_nothing_outside() {
     let files = Certificates::new();
     let server = server(&files, &[]);
     assert!(server.curl().starts_with("curl -i https://"), "{}", server.curl());
-    let pasted = Command::new("sh").args(["-c", server.curl()]).output().unwrap();
-    assert!(String::from_utf8_lossy(&pasted.stdout).contains("HTTP/2 200"), "{pasted:?}");
+    let pasted = server.pasted().printed();
+    assert!(pasted.contains("HTTP/2 200"), "{pasted}");
     for at in [server.http, server.admin] {
         let came = exchange(connect(&files, at, "http/1.1", None).await.unwrap(), HEALTH).await;
         assert!(came.unwrap().starts_with(OK));
