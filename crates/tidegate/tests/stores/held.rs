@@ -110,35 +110,6 @@ async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
     }
 }
 
-/// Work that is held open while windows pass, and then turns out to be free, frees nothing of the window of today.
-#[tokio::test]
-async fn what_was_held_while_windows_passed_is_not_given_back_to_the_window_of_today() {
-    let (_folder, clock, server) = stepped();
-    let of_an_hour = |algorithm: &AlgorithmKind| {
-        let spec = Spec::new(*algorithm, 10, Duration::from_secs(3_600));
-        RuleSpec::new(algorithm.name(), spec).key(["user"]).in_domain(algorithm.name())
-    };
-    let rules = AlgorithmKind::ALL.iter().map(of_an_hour).collect();
-    let (gate, _) = gate_over(&server.url(), rules).await;
-    for (turn, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
-        let descriptors = [Descriptor::new(&[("user", "ada")]).cost(10)];
-        let request = Request::new(algorithm.name(), &descriptors);
-        let mut held = Vec::new();
-        for hour in 1..=5 {
-            held.push(gate.hold(&request).await.unwrap());
-            clock.step(3_600 * (100 * turn as i64 + 2 * hour));
-        }
-        assert!(gate.check(&request).await.is_allowed(), "{algorithm}");
-        for charge in held {
-            charge.release().await.unwrap();
-            assert!(
-                !gate.check(&request).await.is_allowed(),
-                "{algorithm}: it was taken hours ago"
-            );
-        }
-    }
-}
-
 /// The surplus of a reservation comes back whole if the bucket never ran that low. Units that are checked, not reserved,
 /// open no reservation: to settle them closes no reservation of another caller.
 #[tokio::test]
