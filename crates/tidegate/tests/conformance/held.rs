@@ -1,10 +1,11 @@
 //! Costs that are held until it is known whether they count.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::time::Duration;
 
 use testkit::threads::together;
-use tidegate::{Mode, OnFull, Request};
+use tidegate::{Mode, OnFull, Request, Taken};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::subjects::gates::{Ending, ask, left, seen};
@@ -15,6 +16,10 @@ every_gate! {
     a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost,
     a_refusal_holds_nothing_and_reports_when_to_retry,
     eight_callers_keep_no_more_than_the_limit,
+}
+
+every_gate! {
+    [Concurrency] => eight_callers_never_have_more_out_than_the_limit_and_tokens_grow
 }
 
 every_gate_of_one_step! {
@@ -112,6 +117,37 @@ fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     } else {
         assert_eq!(left, [limit - kept]);
     }
+}
+
+fn eight_callers_never_have_more_out_than_the_limit_and_tokens_grow(case: &Case<'_, dyn Store>) {
+    let gate = case.gate([case.rule("jobs", 3).key(["user"])]);
+    let (out, most, tokens) = (AtomicU64::new(0), AtomicU64::new(0), Mutex::new(Vec::new()));
+    together(8, |_, rng| {
+        let mut given = Vec::new();
+        for _ in 0..case.kind.asks() {
+            ask(&[(ADA, 1)], |request| {
+                let answer = gate.check(request);
+                if answer.is_allowed() {
+                    most.fetch_max(out.fetch_add(1, SeqCst) + 1, SeqCst);
+                    let taken = Taken::from(&answer);
+                    given.extend(taken.tokens());
+                    assert!(rng.chance(50) || gate.renew(request, &taken));
+                    out.fetch_sub(1, SeqCst);
+                    _ = gate.settle(request, Some(&taken), 1);
+                    assert!(!gate.renew(request, &taken), "it was returned");
+                }
+            });
+        }
+        assert!(given.is_sorted_by(|one, next| one < next), "each sees them grow");
+        tokens.lock().unwrap().extend(given);
+    });
+    assert!((1..=3).contains(&most.into_inner()));
+    assert_eq!(seen(gate.as_ref(), ADA), [3], "all were returned");
+    let mut tokens = tokens.into_inner().unwrap();
+    let taken = tokens.len();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), taken, "no token was given twice");
 }
 
 fn what_was_not_taken_is_not_given_back(case: &Case<'_, dyn Store>) {

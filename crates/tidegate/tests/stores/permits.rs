@@ -1,10 +1,7 @@
-//! Permits over a store: several gates never have more out than the limit, whichever takes, returns or renews.
+//! Permits over a store: what they cost it, and nodes that are gone, changed or alone.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::server::{Server, check, gate_over, long, lose};
@@ -22,47 +19,6 @@ fn ada<'a>() -> Request<'a> {
 
 async fn left(gate: &SharedGate) -> u64 {
     gate.peek(ada()).await.matched()[0].decision().remaining
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn three_gates_over_one_store_never_have_more_out_than_the_limit_and_tokens_grow() {
-    let server = Server::start(&[]);
-    let counts = Arc::new((AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)));
-    let mut workers = JoinSet::new();
-    for _ in 0..3 {
-        let (gate, _) = gate_over(&server.url(), vec![jobs(2, LIFE)]).await;
-        let gate = Arc::new(gate);
-        for _ in 0..4 {
-            let (gate, counts) = (Arc::clone(&gate), Arc::clone(&counts));
-            workers.spawn(async move {
-                let (out, most, done) = (&counts.0, &counts.1, &counts.2);
-                let mut tokens = Vec::new();
-                while done.load(SeqCst) < 200 {
-                    let answer = gate.check(ada()).await;
-                    if !answer.is_allowed() || answer.is_degraded() {
-                        continue;
-                    }
-                    most.fetch_max(out.fetch_add(1, SeqCst) + 1, SeqCst);
-                    let taken = Taken::from(&answer);
-                    tokens.extend(taken.tokens());
-                    assert!(gate.renew(ada(), &taken).await.unwrap());
-                    out.fetch_sub(1, SeqCst);
-                    let _ = gate.settle(ada(), &taken, &[1]).await.unwrap();
-                    done.fetch_add(1, SeqCst);
-                    assert!(!gate.renew(ada(), &taken).await.unwrap(), "it was returned");
-                }
-                assert!(tokens.is_sorted_by(|one, next| one < next), "each sees them grow");
-                tokens
-            });
-        }
-    }
-    let mut tokens: Vec<_> = workers.join_all().await.into_iter().flatten().collect();
-    let most = counts.1.load(SeqCst);
-    assert!((1..=2).contains(&most), "{most} out at one instant");
-    let taken = tokens.len();
-    tokens.sort_unstable();
-    tokens.dedup();
-    assert_eq!(tokens.len(), taken, "no token was given twice");
 }
 
 /// Its processor time so far, in microseconds, of all threads.

@@ -33,6 +33,8 @@ pub(crate) trait AnyGate: Sync {
     fn peek(&self, request: &Request<'_>) -> Answer<'_>;
     fn refund(&self, request: &Request<'_>) -> Answer<'_>;
     fn settle(&self, request: &Request<'_>, taken: Option<&Taken>, actual: u64) -> Answer<'_>;
+    /// Renews the permits of a request; returns whether they are out still.
+    fn renew(&self, request: &Request<'_>, taken: &Taken) -> bool;
     fn reset(&self, request: &Request<'_>) -> usize;
     fn waiting(&self, request: &Request<'_>) -> usize;
     /// The number of limiters, if the gate keeps them itself.

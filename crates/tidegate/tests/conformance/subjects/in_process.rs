@@ -132,6 +132,10 @@ impl<C: Timer> AnyGate for Gate<C> {
         self.settle(request, taken, &[actual])
     }
 
+    fn renew(&self, request: &Request<'_>, taken: &Taken) -> bool {
+        self.renew(request, taken)
+    }
+
     fn reset(&self, request: &Request<'_>) -> usize {
         self.reset(request)
     }

@@ -130,6 +130,10 @@ impl AnyGate for Nodes {
         self.of(self.next().settle(request, taken, &[actual]))
     }
 
+    fn renew(&self, request: &Request<'_>, taken: &Taken) -> bool {
+        self.of(self.next().renew(request, taken))
+    }
+
     fn reset(&self, request: &Request<'_>) -> usize {
         self.of(self.next().reset(request))
     }
