@@ -1,10 +1,10 @@
 //! Statistics under eight threads, with a clock that runs on or stands still: exact to the unit.
 
-use std::sync::Barrier;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::thread;
 use std::time::Duration;
 
+use testkit::threads::{self, long};
 use testkit::traffic::Rng;
 use tidegate::{Resources, Snapshot, Statistics, Timestamp};
 
@@ -15,7 +15,7 @@ const TODAY_US: u64 = 1_699_999_200_000_000;
 const VERBS: u64 = 2_000;
 
 fn rounds() -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 400 } else { 20 }
+    if long() { 400 } else { 20 }
 }
 
 /// Statistics, and the time that all threads share.
@@ -43,18 +43,13 @@ impl Shared {
 /// Runs `work` on eight threads that begin together, each with a generator of its own; adds up what
 /// they say they counted.
 fn together(seed: u64, work: impl Fn(&mut Rng) -> Snapshot + Sync) -> Snapshot {
-    let start = Barrier::new(THREADS as usize);
-    thread::scope(|threads| {
-        let spawn = |number| {
-            let (start, work) = (&start, &work);
-            threads.spawn(move || {
-                start.wait();
-                work(&mut Rng::new(seed * THREADS + number))
-            })
-        };
-        let running: Vec<_> = (0..THREADS).map(spawn).collect();
-        running.into_iter().map(|thread| thread.join().unwrap()).fold(Snapshot::default(), plus)
-    })
+    let sum = Mutex::new(Snapshot::default());
+    threads::together(THREADS, |number, _| {
+        let counted = work(&mut Rng::new(seed * THREADS + number));
+        let mut sum = sum.lock().unwrap();
+        *sum = plus(*sum, counted);
+    });
+    sum.into_inner().unwrap()
 }
 
 fn plus(mut sum: Snapshot, other: Snapshot) -> Snapshot {
