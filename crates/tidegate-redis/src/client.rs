@@ -11,9 +11,10 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 
 use super::counts::RequestCounts;
+use super::direct::{CallTurn, DirectLinks};
 use super::dispatch::run;
 use super::error::{RedisMeaning as _, Symptom};
-use super::inbox::{CheckResult, Inbox, NoReply, Replied, StoreState};
+use super::inbox::{CheckResult, Inbox, NoReply, Question, Replied, StoreState};
 use super::link::Credentials;
 use super::script::{Call, RedisReply};
 use crate::settings::StoreSettings;
@@ -28,6 +29,7 @@ pub struct Client(pub(super) Arc<Ends>);
 pub(super) struct Ends {
     shared: Arc<StoreState>,
     runtime: Handle,
+    direct: Arc<DirectLinks>,
 }
 
 impl Drop for Ends {
@@ -61,7 +63,8 @@ impl Client {
         let shared = Arc::new(StoreState::new(settings, observer));
         let runtime = start_thread(&shared)
             .map_err(|error| StoreError::Unreachable(format!("no thread for it: {error}")))?;
-        Ok(Self(Arc::new(Ends { shared, runtime })))
+        let direct = DirectLinks::new(&shared);
+        Ok(Self(Arc::new(Ends { shared, runtime, direct })))
     }
 
     /// The settings of the store.
@@ -129,6 +132,22 @@ impl Client {
     /// When a decision that begins now must have ended.
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.0.shared.deadline
+    }
+
+    /// Sends a call over a connection of this runtime if the store is idle, and otherwise as [`Inbox::ask`].
+    pub(crate) fn ask(
+        &self,
+        call: &Arc<Call>,
+        source: u64,
+        deadline: Instant,
+    ) -> oneshot::Receiver<Replied> {
+        let Some(turn) = CallTurn::of(&self.0.direct, call, deadline) else {
+            return self.inbox().ask(call, source, deadline);
+        };
+        let (answer, replied) = oneshot::channel();
+        let question = Question { asked: Arc::clone(call), source, deadline, answer, waits: None };
+        tokio::spawn(turn.ask(question));
+        replied
     }
 
     /// The way to the store's thread.

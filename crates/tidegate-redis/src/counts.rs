@@ -38,6 +38,8 @@ pub(crate) struct RequestCounts {
     pub(crate) calls: Histogram,
     /// Calls that were sent and not answered yet.
     pub(crate) under_way: AtomicU64,
+    /// The same, of calls that callers send themselves.
+    pub(crate) direct: AtomicU64,
     overload: Mutex<Option<Overload>>,
 }
 
@@ -52,7 +54,7 @@ impl RequestCounts {
     /// Returns the counts as they are now.
     pub(crate) fn read(&self) -> StoreCounts {
         let mut counts = StoreCounts::default();
-        counts.under_way = self.under_way.load(Relaxed);
+        counts.under_way = self.under_way.load(Relaxed) + self.direct.load(Relaxed);
         counts.merged = self.merged.load(Relaxed);
         counts.late = self.late.load(Relaxed);
         counts.undone = self.undone.load(Relaxed);

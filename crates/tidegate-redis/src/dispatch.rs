@@ -37,7 +37,9 @@ use crate::store::{StoreError, StoreEvent};
 use clock::ThreadClock;
 use cluster::Cluster;
 use fair_queue::KeyHashes;
+pub(super) use link::Link;
 use look::look_after;
+pub(super) use look::{LOOK, run_id};
 use pending::Pending;
 use redirect::{Redirect, Redirected};
 use shard::{FlushToSend, NoReplies, ShardHealth, StoreShard};
@@ -47,7 +49,7 @@ const TICK: Duration = Duration::from_millis(1);
 /// The pause between two readings of the clock while nothing waits and there are shards to drop.
 const REST: Duration = Duration::from_secs(1);
 /// The longest wait for a late reply.
-const LATEST: Duration = Duration::from_secs(10);
+pub(super) const LATEST: Duration = Duration::from_secs(10);
 /// Turns of the thread in which an end of a connection that lies in the socket is noticed.
 const TURNS: usize = 3;
 /// The maximum number of times that a request follows a slot that moves.
@@ -160,7 +162,7 @@ impl Dispatcher {
     /// Reads the time after reading everything in the sockets, so that replies that have arrived are not late.
     async fn tick(self: &Rc<Self>) {
         self.clock.now();
-        read_sockets().await;
+        read_sockets(TURNS).await;
         let shards = self.shards.borrow().clone();
         for shard in &shards {
             if let Some(error) = shard.tick() {
@@ -219,7 +221,7 @@ impl Dispatcher {
 
     async fn until_answered(self: Rc<Self>, shard: Rc<StoreShard>, mut sending: FlushToSend) {
         if sending.is_rested {
-            read_sockets().await;
+            read_sockets(TURNS).await;
             shard.lets_writes_follow(&sending);
             // Calls that waited for it follow in tasks of their own, which run later.
             self.send(&shard);
@@ -382,8 +384,8 @@ impl Dispatcher {
 }
 
 /// Lets the tasks of connections read everything that lies in their sockets.
-async fn read_sockets() {
-    for _ in 0..TURNS {
+pub(super) async fn read_sockets(turns: usize) {
+    for _ in 0..turns {
         yield_now().await;
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::mem::{self, Discriminant, discriminant};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -43,6 +44,17 @@ pub(super) struct Question {
     pub(super) source: u64,
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Replied>,
+    pub(super) waits: Option<Waiting>,
+}
+
+/// Counts a question that waits for the store's thread, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Waiting(Arc<AtomicUsize>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 /// A list that many threads add to and the store's thread takes as a whole: however many questions
@@ -51,6 +63,8 @@ pub(super) struct Question {
 pub(crate) struct Inbox {
     state: Mutex<InboxState>,
     filled: Notify,
+    /// The number of questions that the store's thread has not answered.
+    waiting: Arc<AtomicUsize>,
 }
 
 #[derive(Debug, Default)]
@@ -70,18 +84,31 @@ impl Inbox {
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
         let (answer, replied) = oneshot::channel();
+        let asked = Arc::clone(call);
+        self.push(Question { asked, source, deadline, answer, waits: None });
+        replied
+    }
+
+    /// Adds a question, which is dropped if questions are no longer taken.
+    pub(super) fn push(&self, mut question: Question) {
         let mut state = self.lock();
         if state.closed {
-            return replied;
+            return;
         }
-        state.items.push(Question { asked: Arc::clone(call), source, deadline, answer });
+        self.waiting.fetch_add(1, Relaxed);
+        question.waits = Some(Waiting(Arc::clone(&self.waiting)));
+        state.items.push(question);
         // The thread takes all questions at once, so only the first has to wake it.
         let is_first = state.items.len() == 1;
         drop(state);
         if is_first {
             self.filled.notify_one();
         }
-        replied
+    }
+
+    /// Returns the number of questions that the store's thread has not answered.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Relaxed)
     }
 
     /// Refuses further questions.
@@ -137,6 +164,10 @@ pub(super) struct StoreState {
     pub(super) deadline: Duration,
     began: Instant,
     servers: Mutex<KnownServers>,
+    /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
+    pub(super) fit_server: AtomicU64,
+    /// The number of requests in the last write of the store's thread.
+    pub(super) last_requests: AtomicUsize,
 }
 
 /// The servers that connections were opened to, and the number of the last.
@@ -162,6 +193,8 @@ impl StoreState {
             deadline: settings.timeout,
             began: Instant::now(),
             servers: Mutex::default(),
+            fit_server: AtomicU64::new(0),
+            last_requests: AtomicUsize::new(0),
             settings,
         }
     }

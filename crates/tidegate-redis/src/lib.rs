@@ -7,6 +7,7 @@
 mod audit;
 mod client;
 mod counts;
+mod direct;
 mod dispatch;
 mod error;
 mod inbox;

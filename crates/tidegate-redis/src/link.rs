@@ -1,5 +1,7 @@
 //! Connections to the servers of a store: one server, its primary found through Sentinel, or a node of a cluster.
 
+use std::io;
+use std::net;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use redis::{
 };
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpStream;
 use tokio::task::spawn_blocking;
 
 use super::error::{RedisMeaning as _, of_client};
@@ -116,6 +119,50 @@ pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConne
         return Err(StoreError::Unreachable("the URL names no host".to_owned()));
     };
     to_server(settings, &access, address).await
+}
+
+/// A connection to a single server by plain TCP, whose end can be seen at any time.
+#[derive(Debug)]
+pub(super) struct PlainSocket(net::TcpStream);
+
+impl PlainSocket {
+    /// Returns whether the server has neither closed the connection nor sent data without a question.
+    pub(super) fn is_quiet(&self) -> bool {
+        let peeked = self.0.peek(&mut [0]);
+        peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+    }
+}
+
+/// The address of a single server that is reached by plain TCP.
+pub(super) fn plain_address(settings: &StoreSettings) -> Option<&NodeAddress> {
+    let parts = parts_of(&settings.url);
+    let is_plain = matches!(parts.form, StoreForm::Single) && !settings.url.is_tls();
+    parts.hosts.first().filter(|_| is_plain)
+}
+
+/// Connects to a single server that is reached by plain TCP.
+///
+/// # Errors
+/// The errors of [`connect`].
+pub(super) async fn connect_plain(
+    settings: &StoreSettings,
+    (host, port): &NodeAddress,
+) -> Result<(MultiplexedConnection, PlainSocket), StoreError> {
+    let access = access(settings).await?;
+    let opened = async {
+        let stream = TcpStream::connect((host.as_str(), *port)).await?;
+        stream.set_nodelay(true)?;
+        let stream = stream.into_std()?;
+        let twin = stream.try_clone()?;
+        Ok::<_, io::Error>((TcpStream::from_std(stream)?, PlainSocket(twin)))
+    };
+    let (stream, socket) =
+        opened.await.map_err(|error| StoreError::Unreachable(error.to_string()))?;
+    let info = access.info(parts_of(&settings.url).database);
+    let opened = MultiplexedConnection::new_with_config(&info, stream, config()).await;
+    let (connection, driver) = opened.map_err(of_client)?;
+    tokio::spawn(driver);
+    Ok((connection, socket))
 }
 
 /// Connects to a node of a cluster.

@@ -83,6 +83,11 @@ pub struct StoreSettings {
     /// at most 50 ms (default false). Units that another node gives back, and rules that it changes, may then be
     /// noticed that much later.
     pub denial_memory: bool,
+    /// True if a call that finds the store idle goes over a connection of the runtime that asks, which costs no hand-over
+    /// to the thread of the store and back (default false). Each runtime of tokio that asks has one such connection, up
+    /// to 64, so a runtime should last for many calls; it needs I/O and time. The setting has an effect over a single
+    /// server by TCP without TLS.
+    pub direct: bool,
 }
 
 impl StoreSettings {
@@ -103,6 +108,7 @@ impl StoreSettings {
             max_in_flight: DEFAULT_IN_FLIGHT,
             nodes: None,
             denial_memory: false,
+            direct: false,
         }
     }
 

@@ -18,8 +18,8 @@ pub(super) struct FoundServer {
 
 /// A connection that many calls share.
 #[derive(Debug)]
-pub(super) struct Link {
-    pub(super) route: Route,
+pub(crate) struct Link {
+    pub(crate) route: Route,
     /// Which of the shard's connections it is: late errors of an earlier one do not count against
     /// it.
     pub(super) number: u64,
@@ -28,7 +28,7 @@ pub(super) struct Link {
     /// True if a write waits for the end of a quiet connection to be noticed: no other write may overtake it.
     pub(super) holds_writes: bool,
     /// When its last reply came, by the real clock.
-    pub(super) heard_at: Instant,
+    pub(crate) heard_at: Instant,
     /// Limiters that they decide.
     pub(super) limiters: usize,
     /// The scripts, by digest, whose text was sent over it. One that the server has forgotten
@@ -38,7 +38,7 @@ pub(super) struct Link {
 
 impl Link {
     /// The connection with this number, to the server with that number.
-    pub(super) fn new(connection: MultiplexedConnection, number: u64, server: u64) -> Self {
+    pub(crate) fn new(connection: MultiplexedConnection, number: u64, server: u64) -> Self {
         Self {
             route: Route::new(connection, server),
             number,
@@ -61,7 +61,7 @@ impl Link {
     }
 
     /// The command that runs a script: by its text the first time, by its digest from then on.
-    pub(super) fn command(
+    pub(crate) fn command(
         &mut self,
         script: &JoinedScript,
         keys: &[Vec<u8>],
@@ -75,7 +75,7 @@ impl Link {
     }
 
     /// Notes that the server has forgotten its scripts.
-    pub(super) fn forget_scripts(&mut self) {
+    pub(crate) fn forget_scripts(&mut self) {
         self.known.clear();
     }
 }

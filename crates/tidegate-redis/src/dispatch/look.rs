@@ -28,7 +28,7 @@ use crate::store::{StoreError, StoreEvent};
 /// The first pause, and the longest.
 pub(super) const PAUSES: (Duration, Duration) = (Duration::from_millis(25), Duration::from_secs(1));
 /// The longest time of one check.
-pub(super) const LOOK: Duration = Duration::from_secs(2);
+pub(crate) const LOOK: Duration = Duration::from_secs(2);
 /// The number of checks in a row with the same result that count as lasting.
 const STAYS: u32 = 8;
 /// Number of writes. At least one must be answered within the deadline of a decision.
@@ -301,7 +301,9 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 
 /// Returns an id of the data of a server, which a restart changes, and another primary; `None` if the user may not read
 /// it.
-async fn run_id(connection: &mut MultiplexedConnection) -> Result<Option<String>, StoreError> {
+pub(crate) async fn run_id(
+    connection: &mut MultiplexedConnection,
+) -> Result<Option<String>, StoreError> {
     let Some(run) = info(connection, "server", "run_id:").await? else { return Ok(None) };
     // A primary that was a replica in between has the data of another primary.
     let history = info(connection, "replication", "master_replid:").await?;

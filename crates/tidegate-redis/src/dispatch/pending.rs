@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fair_queue::KeyHashes;
-use crate::inbox::{NoReply, Question, Replied};
+use crate::inbox::{NoReply, Question, Replied, Waiting};
 use crate::route::Delivered;
 use crate::script::Call;
 use crate::store::StoreError;
@@ -40,6 +40,8 @@ pub(super) struct Pending {
     pub(super) home: Cell<usize>,
     state: Cell<CallState>,
     waits: RefCell<Waits>,
+    /// Counts it as long as it is kept.
+    _counted: Option<Waiting>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl Pending {
         stalled: Duration,
         now: Instant,
     ) -> Self {
-        let Question { asked, source, deadline, answer } = question;
+        let Question { asked, source, deadline, answer, waits: counted } = question;
         let latest = deadline + MOST_LATENESS;
         // From the real clock to the thread's clock, which lacks the time that the thread has stood still.
         let deadline = deadline - stalled;
@@ -84,6 +86,7 @@ impl Pending {
             home: Cell::new(usize::MAX),
             state: Cell::new(CallState::Queued),
             waits: RefCell::new(Waits::InTime(answer)),
+            _counted: counted,
         }
     }
 

@@ -8,6 +8,7 @@
 
 mod closed;
 mod expiry;
+mod health;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,7 +25,7 @@ use super::TICK;
 use super::clock::ThreadClock;
 use super::fair_queue::{FairQueue, KeyHashes};
 use super::flush::{CallKeys, Flush, MOST_REQUESTS, Sent};
-use super::link::{FoundServer, Link};
+use super::link::Link;
 use super::pending::Pending;
 use super::redirect::{Redirect, Redirected};
 use super::slots::part_of;
@@ -138,14 +139,6 @@ impl StoreShard {
         }
     }
 
-    pub(super) fn health(&self) -> ShardHealth {
-        self.state.borrow().health.clone()
-    }
-
-    pub(super) fn is_fit(&self) -> bool {
-        self.state.borrow().health == ShardHealth::Fit
-    }
-
     /// Returns whether no request waits and nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         let mut state = self.state.borrow_mut();
@@ -247,6 +240,7 @@ impl StoreShard {
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
+        self.shared.last_requests.store(flush.requests(), Relaxed);
         let link = link.number;
         Some(FlushToSend { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
     }
@@ -341,34 +335,6 @@ impl StoreShard {
             }
         }
         answered
-    }
-
-    /// Gives the shard up: nothing is sent until it is found fit. Returns the requests that will
-    /// get no answer, each with the reason.
-    pub(super) fn lose(&self, error: &StoreError) -> Vec<(Rc<Pending>, StoreError)> {
-        let mut state = self.state.borrow_mut();
-        state.health = ShardHealth::Lost(error.clone());
-        // A silent connection may answer after all; a broken one cannot.
-        if *error != StoreError::Timeout {
-            state.link = None;
-        }
-        state.queue.clear();
-        let due = std::mem::take(&mut state.due).into_iter().map(|(_, request)| request);
-        let awaited = due.filter(|request| self.is_awaited(request));
-        awaited.map(|request| (Rc::clone(&request), request.unanswered(error))).collect()
-    }
-
-    /// Notes that the shard is fit, over its connection or a new connection.
-    pub(super) fn found_fit(&self, found: Option<FoundServer>) {
-        let mut state = self.state.borrow_mut();
-        if let Some(FoundServer { connection, run_id }) = found {
-            state.links += 1;
-            let server = self.shared.server_of(run_id);
-            state.link = Some(Link::new(connection, state.links, server));
-        }
-        state.health = ShardHealth::Fit;
-        state.heard_at = self.clock.now();
-        state.window.found_fit();
     }
 
     /// Removes and returns the requests that wait, because other shards serve their slots now.

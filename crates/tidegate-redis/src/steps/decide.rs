@@ -157,7 +157,7 @@ impl RedisStore {
                 call = call.without_memory();
             }
             let call = Arc::new(call);
-            let replied = self.client.inbox().ask(&call, source, deadline);
+            let replied = self.client.ask(&call, source, deadline);
             let sent = SentCall::new(self, &call, pending, &newer, replied);
             let replied = if is_safe_twice {
                 Box::pin(self.reply_or_again(sent, &call, pending, &newer)).await

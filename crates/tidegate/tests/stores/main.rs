@@ -16,6 +16,7 @@ mod changed_values;
 mod clocks;
 mod cluster;
 mod denial_memory;
+mod direct;
 mod faults;
 mod held;
 mod histories;

@@ -79,11 +79,4 @@ impl StoreShard {
             link.holds_writes = false;
         }
     }
-
-    /// Notes that its connection was closed: requests wait for the next connection, until their time is over.
-    pub(in crate::dispatch) fn closed(&self) {
-        let mut state = self.state.borrow_mut();
-        state.health = ShardHealth::New;
-        state.link = None;
-    }
 }

@@ -25,6 +25,8 @@ fn settings_of_ones_own(url: &str) -> StoreSettings {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let mut settings = settings(url);
     settings.key_prefix = format!("kit-{}:", NUMBER.fetch_add(1, Relaxed));
+    // Over a cluster, which has no such connections, the kit asks by the thread of the store.
+    settings.direct = true;
     settings
 }
 

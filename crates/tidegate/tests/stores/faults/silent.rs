@@ -11,6 +11,7 @@ use tidegate::{
     StoreEvent, StoreSettings, Taken,
 };
 use tokio::task::{JoinSet, yield_now};
+use tokio::time::sleep;
 
 use crate::server::{Events, Server, check, gate_with, long, rule, settings, until_lost};
 
@@ -68,8 +69,15 @@ fn hasty(server: &Server) -> StoreSettings {
 
 /// Makes a gate of one rule, after a first reply of the server.
 async fn gate(server: &Server, on_store_error: OnStoreError) -> (Arc<SharedGate>, Events) {
+    gate_over(hasty(server), on_store_error).await
+}
+
+async fn gate_over(
+    settings: StoreSettings,
+    on_store_error: OnStoreError,
+) -> (Arc<SharedGate>, Events) {
     let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(on_store_error);
-    let (gate, events) = gate_with(hasty(server), vec![rule]).await;
+    let (gate, events) = gate_with(settings, vec![rule]).await;
     assert_eq!(ask(&gate, "first").await, EXACT);
     (Arc::new(gate), events)
 }
@@ -112,15 +120,23 @@ async fn a_lonely_request_to_a_silent_server_is_decided_by_its_rule_and_opens_no
 
 #[tokio::test]
 async fn requests_that_wait_for_a_silent_server_together_are_decided_as_under_overload() {
-    for on_store_error in [OnStoreError::Open, OnStoreError::Local, OnStoreError::Closed] {
+    let all = [OnStoreError::Open, OnStoreError::Local, OnStoreError::Closed];
+    for (on_store_error, direct) in all.into_iter().flat_map(|one| [(one, false), (one, true)]) {
         let server = Server::start(&[]);
-        let (gate, events) = gate(&server, on_store_error).await;
+        let mut settings = hasty(&server);
+        settings.direct = direct;
+        let (gate, events) = gate_over(settings, on_store_error).await;
+        // The first call over the connection of this runtime opens it.
+        sleep(Duration::from_millis(if direct { 100 } else { 0 })).await;
         let is_unavailable = on_store_error == OnStoreError::Closed;
         let overloaded = Got { is_overloaded: true, is_degraded: true, is_unavailable, ..DENIED };
         server.signal("STOP");
         let silent = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
         server.signal("CONT");
-        assert_eq!(silent, [overloaded; 50], "{on_store_error:?}: the units left are not known");
+        assert_eq!(
+            silent, [overloaded; 50],
+            "{on_store_error:?}, {direct}: the units left are not known"
+        );
         let after = begin(&gate, 50, |_| "ada".to_owned()).await.join_all().await;
         let admitted = after.iter().filter(|got| got.is_allowed).count();
         assert!(admitted <= LIMIT as usize, "{on_store_error:?}: {admitted}");
