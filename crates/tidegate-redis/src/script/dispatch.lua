@@ -175,7 +175,7 @@ for i = count, 1, -1 do
     -- A key lives on for as long as units that came back could have been in use: a node that knows of them would take
     -- it for lost. A level may have got units back before its values changed. A key that is counted makes space, and
     -- leaves a note, as does a state that cannot be empty.
-    local lives
+    local lives, later
     if (settles or amending or verb == 'undo') and v and not given and type(changed) ~= 'number'
       and (gone ~= expires or gone <= at)
       and ((settles or verb == 'undo') and struct.unpack('<d', arg, 34) < 0
@@ -195,20 +195,11 @@ for i = count, 1, -1 do
     if v and gone > at and gone <= 9007199254740991 and not (amending or given)
       and (not (parts or newer) or parts == 'whole' and not write) then
       -- The usual case first.
+      later = gone ~= expires
       if parts then
         call('SET', key, head .. value, 'KEEPTTL')
       else
         call('SETRANGE', key, '33', value)
-      end
-      if gone ~= expires then
-        local text = string.format('%d', ms)
-        if redis.REDIS_VERSION_NUM and not lives then
-          -- Not to an earlier time: units may have come back.
-          call('PEXPIREAT', key, text, 'GT')
-        elseif lives or now / 1000 + call('PTTL', key) < ms then
-          -- Redis 6 has no `GT`.
-          call('PEXPIREAT', key, text)
-        end
       end
     elseif gone <= at then
       call('DEL', key)
@@ -235,12 +226,22 @@ for i = count, 1, -1 do
         if given or gone == expires or before and (before - before % 1000) / 1000 == ms then
           -- It expires when it did.
         elseif v then
-          call('PEXPIREAT', key, string.format('%d', ms))
+          later = true
         elseif redis.pcall('PEXPIREAT', key, string.format('%d', ms)) ~= 1 then
           -- A key whose expiry cannot be set would stay forever.
           call('DEL', key)
           call('PEXPIREAT', key, string.format('%d', ms))
         end
+      end
+    end
+    if later then
+      local text = string.format('%d', ms)
+      if redis.REDIS_VERSION_NUM and not (lives or amending) then
+        -- Not to an earlier time: units may have come back.
+        call('PEXPIREAT', key, text, 'GT')
+      elseif lives or amending or now / 1000 + call('PTTL', key) < ms then
+        -- Redis 6 has no `GT`.
+        call('PEXPIREAT', key, text)
       end
     end
   end
