@@ -3,6 +3,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
 use tokio::runtime::{Builder, Handle};
@@ -43,6 +44,8 @@ struct Ended(Arc<StoreState>);
 
 impl Drop for Ended {
     fn drop(&mut self) {
+        // No call is sent without the thread, which judges whether the store is fit.
+        self.0.fit_server.store(0, Relaxed);
         self.0.inbox.abandon();
     }
 }
@@ -63,7 +66,7 @@ impl Client {
         let shared = Arc::new(StoreState::new(settings, observer));
         let runtime = start_thread(&shared)
             .map_err(|error| StoreError::Unreachable(format!("no thread for it: {error}")))?;
-        let direct = DirectLinks::new(&shared);
+        let direct = DirectLinks::new(&shared, runtime.id());
         Ok(Self(Arc::new(Ends { shared, runtime, direct })))
     }
 

@@ -5,16 +5,14 @@
 //! store's thread, and so does each call while more than a few wait for that thread or went with its last write: it merges
 //! calls, and it judges whether the store is fit. A connection that fails, or is late, is not used again.
 
+mod call;
+
 use std::collections::HashMap;
-use std::future::poll_fn;
 use std::mem;
-use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed};
-use std::task::Poll;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering::Relaxed};
 use std::time::Duration;
 
-use redis::aio::ConnectionLike;
-use redis::{ServerErrorKind, Value};
+use redis::Value;
 use tidegate_core::Micros;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
@@ -22,41 +20,40 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::counts::RequestCounts;
-use super::dispatch::{LATEST, LOOK, Link, read_sockets, run_id};
-use super::error::{RedisMeaning as _, Symptom};
+use super::dispatch::{LOOK, Link, run_id};
 use super::inbox::{NoReply, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, connect_plain, plain_address};
-use super::route::{Delivered, Route, reply_of};
-use super::script::{Call, JoinedScript};
+use super::route::{Delivered, reply_of};
+use super::script::Call;
 use crate::store::StoreError;
+use call::{
+    CallRun, DirectCount, SentQuestion, by_deadline, failed, ran_nothing, run, until_late,
+    value_or_error, verdict,
+};
 
 /// The maximum number of runtimes with a connection.
 const MOST_RUNTIMES: usize = 64;
 /// The pause before a connection that failed is opened again.
 const AGAIN: Duration = Duration::from_secs(1);
-/// Turns of the runtime in which a reply that lies in the socket is read.
-const TURNS: usize = 2;
 /// More requests in the last write of the store's thread are load, which that thread merges.
 const FEW_REQUESTS: usize = 2;
-/// If as many requests wait for a silent store, it is not decided as in an outage.
-const MANY_REQUESTS: usize = 5;
-/// A call that does nothing.
-static NOTHING: LazyLock<Arc<JoinedScript>> =
-    LazyLock::new(|| Arc::new(JoinedScript::new("return 1".to_owned())));
-
+/// A task that wakes so much later than it should has stood still, and its silence says nothing about the store.
+const STALL: Duration = Duration::from_millis(3);
 /// The connections to a store.
 pub(super) struct DirectLinks {
     shared: Arc<StoreState>,
+    /// The runtime of the store's thread, which asks itself for nothing.
+    own: Id,
     by_runtime: Mutex<HashMap<Id, DirectLink>>,
 }
 
 /// The connection of a runtime.
 struct DirectLink {
     state: LinkState,
-    /// The end of the wait for the call under way, which is told then.
-    due: Option<(Instant, oneshot::Sender<()>)>,
-    /// The task that looks at `due`: a timer for each call would wake the runtime each time.
-    watch: Option<JoinHandle<()>>,
+    /// The end of the wait for the call under way. Its task receives then whether this runtime has stood still.
+    due: Option<(Instant, oneshot::Sender<bool>)>,
+    /// The task that looks at `due`, and when it does so next: a timer for each call would wake the runtime each time.
+    watch: Option<(Instant, JoinHandle<()>)>,
 }
 
 /// A connection, and its socket.
@@ -84,11 +81,8 @@ struct LinkTurn {
 /// The right to send a call, and the end of its time.
 pub(super) struct CallTurn {
     turn: LinkTurn,
-    over: oneshot::Receiver<()>,
+    over: oneshot::Receiver<bool>,
 }
-
-/// A call over a connection, until the reply. An error says that the connection failed.
-type CallRun = Pin<Box<dyn Future<Output = Result<(OpenLink, Value), StoreError>> + Send>>;
 
 impl Drop for LinkTurn {
     fn drop(&mut self) {
@@ -104,19 +98,23 @@ impl Drop for LinkTurn {
 }
 
 impl DirectLinks {
-    pub(super) fn new(shared: &Arc<StoreState>) -> Arc<Self> {
-        Arc::new(Self { shared: Arc::clone(shared), by_runtime: Mutex::default() })
+    pub(super) fn new(shared: &Arc<StoreState>, own: Id) -> Arc<Self> {
+        Arc::new(Self { shared: Arc::clone(shared), own, by_runtime: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Id, DirectLink>> {
         self.by_runtime.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes the connection of a runtime: idle, or else, if it may be opened now, none.
-    fn take(&self, runtime: Id, server: u64) -> Option<Option<OpenLink>> {
+    /// Takes the connection of a runtime for a call: idle, or else, if it may be opened now, none.
+    fn take(&self, runtime: Id, server: u64, deadline: Instant) -> Option<Option<OpenLink>> {
         let mut links = self.lock();
         if links.len() >= MOST_RUNTIMES && !links.contains_key(&runtime) {
-            return None;
+            // Runtimes that have ended leave their connections.
+            links.retain(|_, link| !matches!(&link.state, LinkState::Idle(idle) if idle.is_dead()));
+            if links.len() >= MOST_RUNTIMES {
+                return None;
+            }
         }
         let now = Instant::now();
         let link = links.entry(runtime).or_insert_with(|| DirectLink {
@@ -124,6 +122,10 @@ impl DirectLinks {
             due: None,
             watch: None,
         });
+        // The task would end the wait of this call too late.
+        if link.watch.as_ref().is_some_and(|(at, watch)| *at > deadline && !watch.is_finished()) {
+            return None;
+        }
         match mem::replace(&mut link.state, LinkState::Busy) {
             LinkState::Idle(idle) => Some(idle.serves(server).then_some(idle)),
             LinkState::Closed(again) if again <= now => Some(None),
@@ -138,7 +140,12 @@ impl DirectLinks {
 impl OpenLink {
     /// Returns whether it is open, to this server. Its end may lie in the socket.
     fn serves(&self, server: u64) -> bool {
-        self.link.route.server() == server && self.socket.is_quiet()
+        self.link.route.server() == server && !self.is_dead() && self.socket.is_quiet()
+    }
+
+    /// Returns whether the task of its connection has ended, perhaps with its runtime.
+    fn is_dead(&self) -> bool {
+        self.socket.driver.is_finished()
     }
 }
 
@@ -153,7 +160,10 @@ impl CallTurn {
         }
         let address = plain_address(&shared.settings)?;
         let runtime = Handle::try_current().ok()?;
-        let link = links.take(runtime.id(), server)?;
+        if runtime.id() == links.own {
+            return None;
+        }
+        let link = links.take(runtime.id(), server, deadline)?;
         let turn = LinkTurn { links: Arc::clone(links), runtime: runtime.id(), link };
         if turn.link.is_none() {
             runtime.spawn(turn.open(address.clone()));
@@ -163,9 +173,9 @@ impl CallTurn {
         if let Some(link) = links.lock().get_mut(&runtime.id()) {
             link.due = Some((deadline, due));
             // Another runtime may have had this id before.
-            if link.watch.as_ref().is_none_or(JoinHandle::is_finished) {
+            if link.watch.as_ref().is_none_or(|(_, watch)| watch.is_finished()) {
                 let watch = watch(Arc::clone(links), runtime.id(), deadline);
-                link.watch = Some(runtime.spawn(watch));
+                link.watch = Some((deadline, runtime.spawn(watch)));
             }
         }
         Some(Self { turn, over })
@@ -176,31 +186,34 @@ impl CallTurn {
     pub(super) async fn ask(self, question: Question) {
         let Self { mut turn, over } = self;
         let shared = Arc::clone(&turn.links.shared);
-        let Some(link) = turn.link.take() else { return shared.inbox.push(question) };
+        // A runtime that has stood still leaves the store no time.
+        let left = question.deadline.saturating_duration_since(Instant::now());
+        let Some(link) = turn.link.take_if(|_| left >= shared.deadline / 4) else {
+            return shared.inbox.push(question);
+        };
         let route = link.link.route.clone();
+        let call = Arc::clone(&question.asked);
+        let deadline = question.deadline;
+        let caller = SentQuestion(Some(question));
         let under_way = DirectCount::new(&shared.counts);
         let sent_at = Instant::now();
-        let mut running: CallRun = Box::pin(run(link, Arc::clone(&question.asked)));
-        let replied = match now(&mut running).await {
-            // The task that writes to the socket has not run since, so the call was never sent.
-            Poll::Ready(Err(_)) => return shared.inbox.push(question),
-            Poll::Ready(replied) => Some(replied),
-            Poll::Pending => by_deadline(&mut running, over).await,
-        };
-        drop(under_way);
+        let mut running: CallRun = Box::pin(run(link, Arc::clone(&call), deadline));
+        let replied = by_deadline(&mut running, over).await;
+        if let Ok(Ok(_)) = replied {
+            let took = Micros::from(sent_at.elapsed());
+            shared.counts.calls.add(took.as_micros(), 1);
+        }
         match replied {
-            Some(Ok((link, value))) => {
-                let took = Micros::from(sent_at.elapsed());
-                shared.counts.calls.add(took.as_micros(), 1);
-                turn.answer(link, value, question);
-            }
-            Some(Err(error)) => {
+            Ok(Ok((link, value))) => turn.answer(link, value, caller),
+            Ok(Err(error)) => {
                 drop(turn);
-                failed(&shared, error, question).await;
+                failed(&shared, error, deadline, caller).await;
             }
-            None => {
+            Err(has_stalled) => {
                 drop(turn);
-                late(&shared, running, route, question).await;
+                let late = caller.give_up(verdict(&shared, &call, has_stalled));
+                drop(under_way);
+                until_late(&shared, running, route, &call, late).await;
             }
         }
     }
@@ -224,15 +237,20 @@ impl LinkTurn {
     }
 
     /// Answers a question with a reply in time.
-    fn answer(mut self, link: OpenLink, value: Value, question: Question) {
+    fn answer(mut self, link: OpenLink, value: Value, mut caller: SentQuestion) {
+        let shared = Arc::clone(&self.links.shared);
         let route = link.link.route.clone();
         let reply = match value_or_error(value) {
-            // It did nothing. The store's thread asks it as well, and judges.
-            Err(error) if error.symptom() == Symptom::Gone => {
-                return self.links.shared.inbox.push(question);
+            // It ran nothing. The store's thread asks it as well, and judges.
+            Err(error) if ran_nothing(&error) => {
+                drop(self);
+                if let Some(question) = caller.0.take() {
+                    shared.inbox.push(question);
+                }
+                return;
             }
             Err(error) => {
-                RequestCounts::add(&self.links.shared.counts.failed, 1);
+                RequestCounts::add(&shared.counts.failed, 1);
                 Err(error)
             }
             Ok(value) => reply_of(value).map(|reply| Delivered { reply, route }),
@@ -240,7 +258,7 @@ impl LinkTurn {
         self.link = Some(link);
         // Before the answer, after which the caller may ask again.
         drop(self);
-        drop(question.answer.send(reply.map_err(|error| NoReply { error, late: None })));
+        caller.answer(reply.map_err(|error| NoReply { error, late: None }));
     }
 }
 
@@ -253,113 +271,24 @@ fn is_loaded(shared: &StoreState) -> bool {
 async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut deadline: Instant) {
     loop {
         sleep_until(deadline).await;
+        let now = Instant::now();
+        let has_stalled = now > deadline + STALL;
         let mut links = direct.lock();
         let Some(link) = links.get_mut(&runtime) else { return };
-        match &link.due {
-            Some((later, _)) if *later > Instant::now() => deadline = *later,
+        match (&link.due, &mut link.watch) {
+            (Some((later, _)), Some((next, _))) if *later > now => {
+                deadline = *later;
+                *next = deadline;
+            }
             _ => {
                 // Under the lock, so that the next call begins another watch.
                 link.watch = None;
                 if let Some((_, due)) = link.due.take() {
                     // A reply may have come just now.
-                    let _ = due.send(());
+                    let _ = due.send(has_stalled);
                 }
                 return;
             }
         }
-    }
-}
-
-/// Runs a call over a connection. An error says that the connection failed.
-async fn run(mut open: OpenLink, call: Arc<Call>) -> Result<(OpenLink, Value), StoreError> {
-    loop {
-        let link = &mut open.link;
-        let command = link.command(&call.script, &call.keys, &call.args);
-        let replied = link.route.connection().req_packed_command(&command).await;
-        match replied.map_err(|error| StoreError::of(&error))? {
-            Value::ServerError(error) if error.kind() == Some(ServerErrorKind::NoScript) => {
-                link.forget_scripts();
-            }
-            value => {
-                link.heard_at = Instant::now();
-                return Ok((open, value));
-            }
-        }
-    }
-}
-
-/// Polls once.
-async fn now(running: &mut CallRun) -> Poll<<CallRun as Future>::Output> {
-    poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await
-}
-
-/// Waits for the reply; returns `None` if there is none when the time is over.
-async fn by_deadline(
-    running: &mut CallRun,
-    mut over: oneshot::Receiver<()>,
-) -> Option<<CallRun as Future>::Output> {
-    let replied = poll_fn(|context| match running.as_mut().poll(context) {
-        Poll::Ready(replied) => Poll::Ready(Some(replied)),
-        Poll::Pending => Pin::new(&mut over).poll(context).map(|_| None),
-    });
-    match replied.await {
-        Some(replied) => Some(replied),
-        None => {
-            // If this thread stood still, the reply may lie unread in the socket.
-            read_sockets(TURNS).await;
-            match now(running).await {
-                Poll::Ready(replied) => Some(replied),
-                Poll::Pending => None,
-            }
-        }
-    }
-}
-
-/// Ends the wait of a caller, and waits on for the late reply.
-async fn late(shared: &StoreState, running: CallRun, route: Route, question: Question) {
-    let Question { asked, answer, .. } = question;
-    let (late, hears) = oneshot::channel();
-    let error = if shared.inbox.waiting() >= MANY_REQUESTS {
-        if !asked.is_background() {
-            shared.note_overloaded();
-        }
-        // Some of them may wait for its key.
-        StoreError::Overloaded { together: true }
-    } else {
-        StoreError::Timeout
-    };
-    drop(answer.send(Err(NoReply { error, late: Some(hears) })));
-    let replied = timeout(LATEST, running).await.unwrap_or(Err(StoreError::Timeout));
-    RequestCounts::add(&shared.counts.late, usize::from(!asked.is_background()));
-    let reply = replied.and_then(|(_, value)| value_or_error(value)).and_then(reply_of);
-    drop(late.send(reply.map(|reply| Delivered { reply, route })));
-}
-
-/// Reports that a connection failed after the call was sent. The store's thread finds out before if this is an outage,
-/// so that no caller sees an error before it is reported.
-async fn failed(shared: &StoreState, error: StoreError, question: Question) {
-    let nothing = Call::of_script(&NOTHING, Vec::new(), Vec::new());
-    drop(shared.inbox.ask(&nothing, 0, question.deadline).await);
-    RequestCounts::add(&shared.counts.failed, 1);
-    drop(question.answer.send(Err(NoReply { error, late: None })));
-}
-
-fn value_or_error(value: Value) -> Result<Value, StoreError> {
-    value.extract_error().map_err(|error| StoreError::of(&error).of_single_server())
-}
-
-/// Counts a call as under way until it is dropped.
-struct DirectCount<'a>(&'a RequestCounts);
-
-impl<'a> DirectCount<'a> {
-    fn new(counts: &'a RequestCounts) -> Self {
-        counts.direct.fetch_add(1, Relaxed);
-        Self(counts)
-    }
-}
-
-impl Drop for DirectCount<'_> {
-    fn drop(&mut self) {
-        self.0.direct.fetch_sub(1, Relaxed);
     }
 }

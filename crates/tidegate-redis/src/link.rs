@@ -14,7 +14,7 @@ use redis::{
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
-use tokio::task::spawn_blocking;
+use tokio::task::{JoinHandle, spawn_blocking};
 
 use super::error::{RedisMeaning as _, of_client};
 use crate::secret_file::read_secret_file;
@@ -123,12 +123,16 @@ pub(super) async fn connect(settings: &StoreSettings) -> Result<MultiplexedConne
 
 /// A connection to a single server by plain TCP, whose end can be seen at any time.
 #[derive(Debug)]
-pub(super) struct PlainSocket(net::TcpStream);
+pub(super) struct PlainSocket {
+    socket: net::TcpStream,
+    /// The task that reads and writes.
+    pub(super) driver: JoinHandle<()>,
+}
 
 impl PlainSocket {
     /// Returns whether the server has neither closed the connection nor sent data without a question.
     pub(super) fn is_quiet(&self) -> bool {
-        let peeked = self.0.peek(&mut [0]);
+        let peeked = self.socket.peek(&mut [0]);
         peeked.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 }
@@ -154,15 +158,15 @@ pub(super) async fn connect_plain(
         stream.set_nodelay(true)?;
         let stream = stream.into_std()?;
         let twin = stream.try_clone()?;
-        Ok::<_, io::Error>((TcpStream::from_std(stream)?, PlainSocket(twin)))
+        Ok::<_, io::Error>((TcpStream::from_std(stream)?, twin))
     };
     let (stream, socket) =
         opened.await.map_err(|error| StoreError::Unreachable(error.to_string()))?;
     let info = access.info(parts_of(&settings.url).database);
     let opened = MultiplexedConnection::new_with_config(&info, stream, config()).await;
     let (connection, driver) = opened.map_err(of_client)?;
-    tokio::spawn(driver);
-    Ok((connection, socket))
+    let driver = tokio::spawn(driver);
+    Ok((connection, PlainSocket { socket, driver }))
 }
 
 /// Connects to a node of a cluster.

@@ -34,6 +34,8 @@ pub(crate) struct Link {
     /// The scripts, by digest, whose text was sent over it. One that the server has forgotten
     /// nevertheless costs another round trip, and is decided later than its write.
     known: HashSet<String>,
+    /// True if the server has told its id.
+    pub(crate) tells_id: bool,
 }
 
 impl Link {
@@ -47,6 +49,7 @@ impl Link {
             heard_at: Instant::now(),
             limiters: 0,
             known: HashSet::new(),
+            tells_id: true,
         }
     }
 

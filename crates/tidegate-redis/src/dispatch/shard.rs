@@ -37,6 +37,7 @@ use crate::link::NodeAddress;
 use crate::route::Route;
 use crate::store::StoreError;
 pub(super) use closed::{Answered, NoReplies};
+pub(crate) use expiry::FEW_WAITING;
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;

@@ -14,10 +14,6 @@ pub(super) fn decimal(at: Timestamp) -> Vec<u8> {
     at.as_micros().to_string().into_bytes()
 }
 
-fn digits(length: Micros) -> Vec<u8> {
-    length.as_micros().to_string().into_bytes()
-}
-
 /// A flag for each limiter.
 type Flags = SmallVec<[u8; 8]>;
 
@@ -261,7 +257,7 @@ impl Call {
         }
         let mut last = vec![
             self.at.map(decimal).unwrap_or_default(),
-            self.life.map(digits).unwrap_or_default(),
+            self.life.map_or_else(Vec::new, |life| life.as_micros().to_string().into_bytes()),
             if self.has_no_memory { b"full".to_vec() } else { Vec::new() },
             self.carried.clone(),
         ];
@@ -315,13 +311,18 @@ impl Call {
         Arc::new(Self { script: Arc::clone(script), args, ..plain })
     }
 
-    /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the
-    /// limiters' keys: the same request within that time gets the same answer, takes nothing, and [is marked as repeated](super::DecidedStep::repeated). A look returns the
-    /// remembered answer; a refusal is not remembered.
+    /// A call of a script without keys that only shows if the server replies.
+    pub(crate) fn probe(script: &Arc<JoinedScript>) -> Arc<Self> {
+        let plain = Self::plain(CallForm::Other, ScriptStep::Undo, 0, Vec::new(), None);
+        Arc::new(Self { script: Arc::clone(script), ..plain })
+    }
+
+    /// Remembers the answer for `time`, if it admits, under `key`, which lives in the slot of the limiters' keys: the same
+    /// request within that time gets the same answer, takes nothing, and [is marked as
+    /// repeated](super::DecidedStep::repeated). A look returns the remembered answer; a refusal is not remembered.
     ///
-    /// The key stands for everything that makes the request the same: its limiters, rules and
-    /// costs. A repeated answer has the name and the rest of the life of the
-    /// reservation that the first request was to open.
+    /// The key stands for everything that makes the request the same: its limiters, rules and costs. A repeated answer has
+    /// the name and the rest of the life of the reservation that the first request was to open.
     #[must_use]
     pub fn remembering(
         self,

@@ -53,12 +53,15 @@ async fn a_connection_of_the_runtime_that_is_closed_costs_no_request_a_decision(
 }
 
 #[tokio::test]
-async fn units_of_a_late_reply_come_back_over_the_connection_of_the_runtime() {
+async fn one_call_without_a_reply_shows_an_outage_and_its_units_come_back() {
     let server = Server::start(&[]);
-    let (gate, _) = gate(&server, Duration::from_millis(300)).await;
+    let (gate, events) = gate(&server, Duration::from_millis(300)).await;
     server.signal("STOP");
     let answer = check(&gate, "ada", 60).await;
     assert!(answer.is_degraded() && !answer.is_allowed() && !answer.is_overloaded());
+    while !events.seen().iter().any(|message| message.starts_with("lost")) {
+        sleep(Duration::from_millis(1)).await;
+    }
     server.signal("CONT");
     while gate.counts().undone == 0 {
         sleep(Duration::from_millis(1)).await;

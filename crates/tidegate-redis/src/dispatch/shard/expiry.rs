@@ -6,6 +6,7 @@
 //! [`StoreShard::tick`] for each shard.
 
 use std::rc::Rc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -20,7 +21,7 @@ const LATELY: Duration = Duration::from_secs(1);
 /// lately.
 const PATIENCE: (u32, u32) = (3, 20);
 /// Most requests that may wait for a suspect shard and are decided as though it were unavailable.
-const FEW_REQUESTS: usize = 4;
+pub(crate) const FEW_WAITING: usize = 4;
 
 /// The time of one check of the requests that are due.
 #[derive(Clone, Copy)]
@@ -109,7 +110,9 @@ impl StoreShard {
     /// Returns whether more than a few requests wait: the server may be short of processor time, or gone, so no limit
     /// may open for them.
     fn has_many(&self, state: &ShardState) -> bool {
-        state.due.iter().filter(|(_, request)| self.is_awaited(request)).nth(FEW_REQUESTS).is_some()
+        let direct = usize::try_from(self.shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
+        let mut awaited = state.due.iter().filter(|(_, request)| self.is_awaited(request));
+        awaited.nth(FEW_WAITING.saturating_sub(direct)).is_some()
     }
 
     /// Decides about a request whose time of a look has come.

@@ -1,4 +1,4 @@
-//! Whether requests are sent to a shard, and to which server calls may be sent without the store's thread.
+//! The health of a shard: if requests are sent to it, and to which server calls may be sent without the store's thread.
 
 use std::rc::Rc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -38,11 +38,16 @@ impl StoreShard {
         let mut state = self.state.borrow_mut();
         if let Some(FoundServer { connection, run_id }) = found {
             state.links += 1;
+            let tells_id = run_id.is_some();
             let server = self.shared.server_of(run_id);
-            state.link = Some(Link::new(connection, state.links, server));
+            let mut link = Link::new(connection, state.links, server);
+            link.tells_id = tells_id;
+            state.link = Some(link);
         }
         state.health = ShardHealth::Fit;
-        self.set_fit_server(state.link.as_ref().map_or(0, |link| link.route.server()));
+        self.set_fit_server(
+            state.link.as_ref().filter(|link| link.tells_id).map_or(0, |link| link.route.server()),
+        );
         state.heard_at = self.clock.now();
         state.window.found_fit();
     }
