@@ -156,7 +156,7 @@ fn no_field_of_a_configuration_is_forgotten() {
         (fields_of(&rule("a", 1)), &*compared, &of_rule[..]),
         (fields_of(&rule("a", 1).spec), &*compared, &["window"]),
         (fields_of(&vip(1)), &["entries", "limit", "window", "capacity"], &[]),
-        (fields_of(&store), &of_store, &[]),
+        (fields_of(&store), &of_store, &["direct"]),
         (fields_of(&policy), &of_policy, &other_names),
     ] {
         assert!(all.len() > 3, "{all:?}");

@@ -87,7 +87,7 @@ async fn at_last(replied: Replied) -> Result<Delivered, StoreError> {
     match replied {
         Ok(delivered) => Ok(delivered),
         // The thread has given up the wait before: the reply comes over a channel of its own.
-        Err(NoReply { late: Some(late), .. }) => late.await.unwrap_or(Err(StoreError::Timeout)),
+        Err(NoReply { late: Some(late), .. }) => late.await.unwrap_or(Err(StoreError::Away)),
         Err(NoReply { error, late: None }) => Err(error),
     }
 }
