@@ -144,12 +144,11 @@ impl Client {
         source: u64,
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
-        let Some(turn) = CallTurn::of(&self.0.direct, call, deadline) else {
-            return self.inbox().ask(call, source, deadline);
-        };
-        let (answer, replied) = oneshot::channel();
-        let question = Question { asked: Arc::clone(call), source, deadline, answer, waits: None };
-        tokio::spawn(turn.ask(question));
+        let (question, replied) = Question::new(call, source, deadline);
+        match CallTurn::of(&self.0.direct, call, deadline) {
+            Some(turn) => drop(tokio::spawn(turn.ask(question))),
+            None => self.inbox().push(question),
+        }
         replied
     }
 

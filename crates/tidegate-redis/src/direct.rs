@@ -39,6 +39,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 const FEW_REQUESTS: usize = 2;
 /// A task that wakes so much later than it should has stood still, and its silence says nothing about the store.
 const STALL: Duration = Duration::from_millis(3);
+
 /// The connections to a store.
 pub(super) struct DirectLinks {
     shared: Arc<StoreState>,

@@ -44,7 +44,20 @@ pub(super) struct Question {
     pub(super) source: u64,
     pub(super) deadline: Instant,
     pub(super) answer: oneshot::Sender<Replied>,
+    /// Counts it from its hand-over on.
     pub(super) waits: Option<Waiting>,
+}
+
+impl Question {
+    /// A question, and the channel for its reply.
+    pub(super) fn new(
+        call: &Arc<Call>,
+        source: u64,
+        deadline: Instant,
+    ) -> (Self, oneshot::Receiver<Replied>) {
+        let (answer, replied) = oneshot::channel();
+        (Self { asked: Arc::clone(call), source, deadline, answer, waits: None }, replied)
+    }
 }
 
 /// Counts a question that waits for the store's thread, until it is dropped.
@@ -83,9 +96,8 @@ impl Inbox {
         source: u64,
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
-        let (answer, replied) = oneshot::channel();
-        let asked = Arc::clone(call);
-        self.push(Question { asked, source, deadline, answer, waits: None });
+        let (question, replied) = Question::new(call, source, deadline);
+        self.push(question);
         replied
     }
 

@@ -82,10 +82,7 @@ pub(super) async fn run(
             {
                 link.forget_scripts();
             }
-            value => {
-                link.heard_at = Instant::now();
-                return Ok((open, value));
-            }
+            value => return Ok((open, value)),
         }
     }
 }

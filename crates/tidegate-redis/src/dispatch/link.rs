@@ -28,7 +28,7 @@ pub(crate) struct Link {
     /// True if a write waits for the end of a quiet connection to be noticed: no other write may overtake it.
     pub(super) holds_writes: bool,
     /// When its last reply came, by the real clock.
-    pub(crate) heard_at: Instant,
+    pub(super) heard_at: Instant,
     /// Limiters that they decide.
     pub(super) limiters: usize,
     /// The scripts, by digest, whose text was sent over it. One that the server has forgotten
