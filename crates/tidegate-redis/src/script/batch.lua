@@ -121,7 +121,7 @@ local function run(k, arg, does, full)
     if sub(v, 1, 22) ~= sub(head, 1, 22) then return false, sub(v, 1, 33) end
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
-  -- A state that must be there was lost.
+  -- A state that must be there was lost: the argument has two bytes more (prelude.lua).
   elseif not v and #arg % 8 > 2 then
     return false, 'L'
   end

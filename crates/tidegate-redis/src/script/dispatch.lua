@@ -101,7 +101,7 @@ for i = 1, count do
       others = others or {}
       others[i] = other
     end
-  -- A state that must be there was lost.
+  -- A state that must be there was lost: the argument has two bytes more (prelude.lua).
   elseif not v and #arg % 8 > 2 then
     others = others or {}
     others[i] = 'L'

@@ -57,7 +57,7 @@ local function ask(key, arg)
     if sub(v, 1, 22) ~= sub(head, 1, 22) then return {sub(v, 1, 33), ''} end
     newer = is_later(head, v)
     if not newer then head = sub(v, 1, 33) end
-  -- A state that must be there was lost.
+  -- A state that must be there was lost: the argument has two bytes more (prelude.lua).
   elseif not v and #arg % 8 > 2 then
     return {'L', ''}
   end

@@ -80,17 +80,17 @@ if not given then
   now = time[1] * 1000000 + time[2]
 end
 
--- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`. And moves the
--- expiry of a stored key to a time, rounded up to milliseconds, but never to an earlier time: units may have come
--- back, and a node that knows of them would take a key that is gone for lost.
 local is_later, expire_later
 if algorithms then
+  -- Returns whether the revision of `one`, an argument or a state, is later than the revision of `other`.
   function is_later(one, other)
     local word, time = struct.unpack('<I4I7', one, 23)
     local word2, time2 = struct.unpack('<I4I7', other, 23)
     return word > word2 or word == word2 and time > time2
   end
   if verb == 'each' or verb == 'batch' then
+    -- Moves the expiry of a stored key to a time, rounded up to milliseconds, but never to an earlier time: units may
+    -- have come back, and a node that knows of them would take a key that is gone for lost.
     function expire_later(key, gone)
       local ms = gone + 999
       ms = (ms - ms % 1000) / 1000

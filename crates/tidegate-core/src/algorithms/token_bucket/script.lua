@@ -204,7 +204,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   -- A bucket that begins with fewer tokens must not begin again, and a level that does not drain never goes.
   if start_us > 0 or start_part > 0 or (n == 0 and level_us > 0) then gone = 9007199254740992 end
   if mark then value = value .. mark end
-  if (mark or v and #v > 57) and v and #v ~= 33 + #value then whole = 'whole' end
+  if v and (mark or #v > 57) and #v ~= 33 + #value then whole = 'whole' end
   return verdict, at, takes, amended or takes, value, gone, nil, whole, nil, back
 end
 
