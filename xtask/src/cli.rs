@@ -106,6 +106,8 @@ mod tests {
         ] {
             assert_eq!(args(words).left_out(name, when), expected, "{words:?} {name}");
         }
+        let unknown = Cli::try_parse_from(["cargo xtask", "test", "--only", "fromat"]);
+        assert!(unknown.unwrap_err().to_string().contains("format"));
     }
 
     #[test]
