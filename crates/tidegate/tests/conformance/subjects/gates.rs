@@ -78,8 +78,12 @@ pub(crate) trait ByTime {
 
 /// Makes gates over one kind of store.
 pub(crate) trait Store: Sync {
-    /// A gate whose requests are decided by all nodes in turn.
-    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_>;
+    /// A gate whose requests are decided by all nodes in turn. It uses the clock, unless its store has its own.
+    fn gate_by(&self, clock: &ManualClock, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_>;
+
+    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+        self.gate_by(&ManualClock::new(), rules)
+    }
 
     /// A gate for state that each process has alone: waiters, bans and remembered answers.
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_>;

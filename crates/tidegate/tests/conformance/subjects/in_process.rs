@@ -32,8 +32,8 @@ impl InProcess {
 }
 
 impl Store for InProcess {
-    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
-        self.by(ManualClock::new(), rules, None)
+    fn gate_by(&self, clock: &ManualClock, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+        self.by(clock.clone(), rules, None)
     }
 
     fn of_one_process(&self, rules: Vec<RuleSpec>, ban: Option<Banning>) -> Box<dyn AnyGate + '_> {

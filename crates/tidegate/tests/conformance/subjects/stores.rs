@@ -237,7 +237,7 @@ impl Redis {
 }
 
 impl Store for Redis {
-    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+    fn gate_by(&self, _clock: &ManualClock, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
         Box::new(Nodes::new(2, &self.url(), rules, None, |rules| rules))
     }
 
@@ -287,7 +287,7 @@ impl Cluster {
 }
 
 impl Store for Cluster {
-    fn gate(&self, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
+    fn gate_by(&self, _clock: &ManualClock, rules: Vec<RuleSpec>) -> Box<dyn AnyGate + '_> {
         Box::new(Nodes::new(2, &self.0.url(), rules, None, Self::across_slots))
     }
 
