@@ -188,6 +188,8 @@ fn what_was_reserved_before_a_plan_became_unlimited_is_given_back() {
         let reserved = limiter.reserve(Under(&ten, "key"), 5).unwrap();
         let before = limiter.peek(Under(&ten, "key"), 1).remaining;
         let _ = limiter.settle(Under(&all, "key"), reserved, actual);
+        let unlimited = limiter.reserve(Under(&all, "key"), 7).unwrap();
+        assert_eq!(limiter.settle(Under(&all, "key"), unlimited, 0).limit, u64::MAX);
         let back = 5_u64.saturating_sub(actual);
         assert_eq!(limiter.peek(Under(&ten, "key"), 1).remaining, before + back);
     }
