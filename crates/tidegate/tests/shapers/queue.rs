@@ -100,6 +100,26 @@ fn items_that_are_due_stay_due_by_a_clock_that_steps_back_after_a_change() {
     assert!(matches!(queue.poll(ms(5_000)), Next::Item(Departure { item: 'B', .. })));
 }
 
+/// Nothing leaves faster than at the fastest pace, however often the pace changes.
+#[test]
+fn changing_to_and_fro_gives_no_credit() {
+    let mut queue = ten_a_second(99);
+    for _ in 0..100 {
+        pushed(&mut queue, 0, 'A', 1).unwrap();
+    }
+    let mut left = 0;
+    for turn in 0..1_000 {
+        let passed_us = turn as u64 * 6_130;
+        let now = Timestamp::from_micros(passed_us);
+        queue.amend(now, spec([10, 3, 10, 7][turn % 4], 1_000, 99)).unwrap();
+        while let Next::Item(_) = queue.poll(now) {
+            left += 1;
+        }
+        assert!(left <= 1 + passed_us * 10 / 1_000_000, "{left} after {passed_us} us");
+    }
+    assert!(left > 30, "{left}");
+}
+
 #[test]
 fn strict_spacing_steps_back_with_the_clock() {
     let hour = 3_600_000;
