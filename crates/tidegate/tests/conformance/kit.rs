@@ -30,7 +30,8 @@ impl Drop for IfItFails {
 }
 
 /// Tests of behaviours: a module with the name of each, and in it a test with the name of each kind that makes it. Kinds
-/// after the semicolon are over real stores. A behaviour that names algorithms is run under these alone.
+/// after the semicolon are over real stores. A behaviour that names algorithms, or a filter of them, is run under these
+/// alone.
 macro_rules! kit {
     ($ability:ident $kinds:tt $only:tt => $($behaviour:ident),+ $(,)?) => {
         $($crate::kit::kit! { @module $behaviour $ability $kinds $only })+
@@ -47,15 +48,19 @@ macro_rules! kit {
             )+)?
         }
     };
-    (@test $behaviour:ident $ability:ident $kind:ident [$($only:ident)*]) => {
+    (@test $behaviour:ident $ability:ident $kind:ident $only:tt) => {
         #[test]
         fn $kind() {
             let kind = $crate::subjects::kinds::$kind();
             let kind: &dyn $crate::subjects::$ability = &kind;
-            let only: Vec<tidegate::AlgorithmKind> = vec![$(tidegate::AlgorithmKind::$only),*];
-            let algorithms = if only.is_empty() { kind.algorithms() } else { only };
+            let algorithms = $crate::kit::kit! { @algorithms kind $only };
             $crate::kit::under_each(kind, algorithms, super::$behaviour);
         }
+    };
+    (@algorithms $kind:ident []) => { $kind.algorithms() };
+    (@algorithms $kind:ident [$($only:ident)+]) => { vec![$(tidegate::AlgorithmKind::$only),+] };
+    (@algorithms $kind:ident { $is_under:expr }) => {
+        $kind.algorithms().into_iter().filter($is_under).collect()
     };
 }
 
@@ -99,7 +104,7 @@ macro_rules! every_gate_that_is_reported_to {
     ($($behaviours:tt)+) => {
         $crate::kit::kit! {
             Store [packed sharded; redis]
-            [FixedWindow SlidingWindow SlidingCounter SlidingLog TokenBucket LeakyBucket] =>
+            { |algorithm| !algorithm.is_queue() && !algorithm.holds_permits() } =>
             $($behaviours)+
         }
     };
