@@ -1,4 +1,6 @@
-//! The gRPC listener: authorization, health, and stopping.
+//! The gRPC listener: many calls at once, authorization, health, and stopping.
+
+use std::time::Duration;
 
 use tonic::{Code as Failure, Request};
 use tonic_health::pb::HealthCheckRequest;
@@ -8,6 +10,30 @@ use super::{ADA, RULES, channel, client, descriptor, request};
 use crate::client::Client;
 use crate::envoy_api::{Code, RateLimitRequest, RateLimitResponse};
 use crate::process::Server;
+
+/// The streams of one connection, whose calls are decided in place.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_at_once_on_one_connection_are_all_answered_and_admit_the_limit() {
+    const HUNDRED: &str = "[[rule]]\nname = \"all\"\ndomain = \"edge\"\nrate = \"100/1d\"\n\
+                           algorithm = \"sliding_log\"\n";
+    let server = Server::with_rules(HUNDRED);
+    let client = client(&server).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..50 {
+        let mut client = client.clone();
+        tasks.spawn(async move {
+            let mut admitted = 0;
+            for _ in 0..10 {
+                let asked = request(vec![descriptor(ADA)]);
+                let answer = client.should_rate_limit(asked).await.unwrap().into_inner();
+                admitted += u32::from(answer.overall_code() == Code::Ok);
+            }
+            admitted
+        });
+    }
+    let answers = tokio::time::timeout(Duration::from_secs(60), tasks.join_all()).await;
+    assert_eq!(answers.expect("all are answered").into_iter().sum::<u32>(), 100);
+}
 
 #[tokio::test]
 async fn a_token_opens_the_door_where_one_is_asked_for() {
