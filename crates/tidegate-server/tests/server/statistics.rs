@@ -4,8 +4,10 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::process::{Command, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use crate::process::{BINARY, Ended, Server, value};
 use crate::raw;
@@ -221,7 +223,10 @@ async fn streams_are_bounded_and_end_with_their_clients() {
     let admin = server.operator();
     admin.get("/v1/stats/events").await.refused(503, "32 streams of events are open");
     drop(open);
-    while raw::decisions(server.admin, "none").is_none() {}
+    let began = Instant::now();
+    while raw::decisions(server.admin, "none").is_none() {
+        assert!(began.elapsed() < Duration::from_secs(60), "a stream outlives its client");
+    }
 }
 
 #[tokio::test]
