@@ -99,6 +99,9 @@ impl Description {
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.add_resource("schema.json", whole).unwrap();
         let index = compiler.compile("schema.json", &mut schemas).unwrap();
+        if has_whole_fraction(value) {
+            return Some(format!("a whole number is written with a point: {value}"));
+        }
         schemas.validate(value, index).err().map(|error| format!("{error:#}: {value}"))
     }
 
@@ -147,5 +150,17 @@ impl Description {
             .extend(schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
         let extended = schema["allOf"].as_array().into_iter().flatten();
         extended.for_each(|one| self.gather(one, fields, required));
+    }
+}
+
+/// Returns whether a value has a number such as `1.0`, which JSON Schema takes as an integer.
+fn has_whole_fraction(value: &Value) -> bool {
+    match value {
+        Value::Number(number) => {
+            number.is_f64() && number.as_f64().is_some_and(|it| it.fract() == 0.0)
+        }
+        Value::Array(items) => items.iter().any(has_whole_fraction),
+        Value::Object(fields) => fields.values().any(has_whole_fraction),
+        _ => false,
     }
 }
