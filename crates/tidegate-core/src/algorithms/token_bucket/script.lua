@@ -184,8 +184,10 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   end
 
   -- close
+  -- A settlement keeps the mark as it is now, also if it gives nothing back and the level is empty.
+  if mark and taken and taken.opened then takes = true end
   if first then
-    if taken and taken.opened and first <= taken.opened then open, takes = open - 1, true end
+    if taken and taken.opened and first <= taken.opened then open = open - 1 end
     if open > 0 then mark = struct.pack('<ddddd', first, open, began, least_us, least_part) end
   end
 
