@@ -185,7 +185,7 @@ impl Model {
     /// is as if it did not exist yet.
     pub fn reset(&mut self, at_us: u64) {
         let t = self.now(at_us);
-        if self.state.as_ref().is_some_and(|state| state.reset_after(t) > 0) {
+        if self.state.is_some() && self.gone_us(at_us) > 0 {
             // Only if something was used: units that are still to be given back were taken by now.
             self.lose(t + 1);
         }

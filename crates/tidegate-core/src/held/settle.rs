@@ -151,11 +151,13 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let algorithm = self.algorithm;
         let known = self.slot().is_some();
         let (state, at) = self.advanced(now);
-        let in_use = algorithm.reset_after(state, at);
+        let is_waited_for = !algorithm.reset_after(state, at).is_zero();
         let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
+        // Units that make no caller wait are in use as well.
+        let in_use = is_waited_for || past.eased_until() > at;
         past.run_empty();
         // Units that were in use come to nothing here, so a later settlement must not return them to the fresh state.
-        if known && remembers && !in_use.is_zero() {
+        if known && remembers && in_use {
             past.lose(at, at.plus(algorithm.counts_for(algorithm.limit())));
         }
         let mut fresh = algorithm.fresh(at);

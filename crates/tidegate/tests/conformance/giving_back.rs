@@ -8,7 +8,10 @@ use crate::kit::{every_subject_in_memory, kit};
 use crate::subjects::gates::{ask, seen};
 use crate::subjects::{Case, InMemory, Store, per_day};
 
-every_subject_in_memory! { what_was_taken_long_ago_is_not_given_back_to_the_window_of_today }
+every_subject_in_memory! {
+    what_was_taken_long_ago_is_not_given_back_to_the_window_of_today,
+    what_made_no_caller_wait_does_not_come_back_after_a_reset,
+}
 
 kit! {
     Store [packed sharded] [FixedWindow SlidingCounter TokenBucket LeakyBucket LeakyQueue] =>
@@ -34,6 +37,21 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today(case: &Case<
         let _ = settle(0);
         assert!(!subject.check(key, 10).is_allowed(), "it was taken seconds ago");
     }
+}
+
+/// A lower limit takes units off a level, and no caller waits for them. After a second the rest has drained.
+fn what_made_no_caller_wait_does_not_come_back_after_a_reset(case: &Case<'_, dyn InMemory>) {
+    let clock = ManualClock::new();
+    let subject = case.by(&clock, Spec::new(case.algorithm, 10, SECOND));
+    let key = subject.keys()[0];
+    let held = subject.reserve(key, 10).ok().unwrap();
+    subject.change(Spec::new(case.algorithm, 1, SECOND));
+    clock.advance(SECOND);
+    subject.reset(key);
+    let taken = subject.check(key, 1);
+    assert!(taken.is_allowed());
+    let _ = held(0);
+    assert_eq!(subject.peek(key, 0).remaining, taken.remaining);
 }
 
 /// The debt is too large for the words of a packed state.
