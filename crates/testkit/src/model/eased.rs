@@ -6,6 +6,9 @@
 
 use super::{Model, Policy, meaning::Meaning, rate::Rate};
 
+/// A level that is empty since then is empty at any reading of the clock.
+const NEVER: i128 = 0;
+
 /// The two other levels of a limiter.
 #[derive(Clone, Debug)]
 pub(super) struct Eased {
@@ -35,7 +38,6 @@ impl Eased {
         } else if state.level(t) >= self.whole.level(t) {
             // The whole level has come down to the level that decides: from here on they are the same.
             state.set_level(t, self.whole.level(t));
-            self.whole = state.boxed();
         }
         self.see(t, state.level(t));
     }
@@ -57,20 +59,18 @@ impl Eased {
         policy: &Policy,
     ) -> i128 {
         let (left, all) = (state.level(t), self.whole.level(t));
-        // Both levels are the same, and give back alike.
-        if left == all {
-            self.whole.give_back(t, units, since, drained);
-            let returned = state.give_back(t, units, since, drained);
-            self.see(t, state.level(t));
-            return returned;
-        }
         let returned = self.whole.give_back(t, units, since, drained);
         let rest = self.whole.level(t);
         let undrained = match policy.algorithm {
             super::AlgorithmKind::LeakyQueue => all - rest,
             _ => (units * Rate::of(policy).w - drained).max(0),
         };
-        let of_level = if self.cut.is_some_and(|cut| since <= cut) { 0 } else { undrained };
+        let of_level = match self.cut {
+            // Both levels are the same, and give back alike.
+            _ if left == all => all - rest,
+            Some(cut) if since <= cut => 0,
+            _ => undrained,
+        };
         let lowered = (left - of_level.min(all - rest)).max(0).min(rest);
         if lowered < left {
             state.set_level(t, lowered);
@@ -118,7 +118,10 @@ impl Model {
             // Without a debt, a level above the capacity is there because of the change.
             let (mut caused, above) = (state.clone(), state.level(t) - i128::from(debt) * part);
             let capacity = i128::from(self.policy.decision_limit()) * part;
-            caused.set_level(t, if above > capacity { above } else { 0 });
+            match above > capacity {
+                true => caused.set_level(t, above),
+                false => caused.set_level(NEVER, 0),
+            }
             self.eased = Some(Eased { whole, caused, cut });
         }
     }
@@ -140,7 +143,7 @@ impl Model {
             return None;
         }
         eased.whole.amend(t, policy);
-        eased.caused.set_level(t, 0);
+        eased.caused.set_level(NEVER, 0);
         Some(eased)
     }
 

@@ -111,6 +111,6 @@ impl Meaning for LeakyBucket {
     }
 
     fn set_level(&mut self, t: i128, parts: i128) {
-        (self.water, self.at) = (parts, if parts > 0 { t } else { 0 });
+        (self.water, self.at) = (parts, t);
     }
 }

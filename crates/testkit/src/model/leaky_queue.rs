@@ -101,6 +101,6 @@ impl Meaning for LeakyQueue {
     }
 
     fn set_level(&mut self, t: i128, parts: i128) {
-        self.next_free = if parts > 0 { t * self.rate.n + parts } else { 0 };
+        self.next_free = t * self.rate.n + parts;
     }
 }

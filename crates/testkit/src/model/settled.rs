@@ -79,9 +79,10 @@ impl Model {
         // Only a token names a permit; without a token, units come back from the permits that end first.
         let stepped_back = since - t > self.policy.clock_window();
         let counts = self.policy.holds_permits() || since >= self.lost && !stepped_back;
-        let comes_back = counts && units > 0;
+        // Without a unit a settlement still sees how low the level is.
+        let units = if counts { units } else { 0 };
         let drained = self.drained(since, t) + self.above(units, since);
-        let Some(state) = self.state.as_mut().filter(|_| comes_back) else { return 0 };
+        let Some(state) = self.state.as_mut() else { return 0 };
         let returned = match &mut self.eased {
             Some(eased) => {
                 eased.give_back(state.as_mut(), t, (units, since, drained), &self.policy)

@@ -121,6 +121,6 @@ impl Meaning for TokenBucket {
     }
 
     fn set_level(&mut self, t: i128, parts: i128) {
-        (self.level, self.at) = (self.full() - parts, if parts > 0 { t } else { 0 });
+        (self.level, self.at) = (self.full() - parts, t);
     }
 }
