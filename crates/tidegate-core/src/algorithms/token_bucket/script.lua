@@ -48,9 +48,12 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   if n == 0 then drained = 0 end
   local left_us, left_part = level_us - drained, level_part
   if left_us < 0 then left_us, left_part = 0, 0 end
+  local now_us, now_part
   if eased then
-    all_us, caused_us = all_us - drained, caused_us - drained
-    if caused_us < 0 then caused_us, caused_part = 0, 0 end
+    all_us = all_us - drained
+    -- The part that is there because of changes, as of now; it is kept as of the last unit, like the level.
+    now_us, now_part = caused_us - drained, caused_part
+    if now_us < 0 then now_us, now_part = 0, 0 end
     -- The level may have been raised for a lease.
     if all_us < left_us or all_us == left_us and all_part < left_part then all_us, all_part = left_us, left_part end
     if all_us == 0 and all_part == 0 then eased = nil end
@@ -58,7 +61,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     all_us, all_part = left_us, left_part
   end
   if verb == 'used' then
-    return at, left_us, last, left_part, eased and {all_us, all_part, caused_us, caused_part, eased}
+    return at, left_us, last, left_part, eased and {all_us, all_part, now_us, now_part, eased}
   end
 
   -- decide
@@ -92,6 +95,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_part - n end
     if level_us > 9007199254740991 then level_us, level_part = 9007199254740991, 0 end
     if eased then
+      caused_us, caused_part = now_us, now_part
       all_us, all_part = all_us + cost_us, all_part + cost_part
       if all_part >= n then all_us, all_part = all_us + 1, all_part - n end
       if all_us > 9007199254740991 then all_us, all_part = 9007199254740991, 0 end
@@ -136,8 +140,8 @@ local function level(key, v, arg, now, verb, full, amended, taken)
         end
       end
     end
-    -- Without a time some units come back in any case. With a mark, a settlement closes its reservation.
-    takes = not taken or mark ~= nil and not taken.leased or cost_us > 0 or cost_part > 0
+    -- Without a time some units come back in any case.
+    takes = not taken or cost_us > 0 or cost_part > 0
     if cost_us > all_us or cost_us == all_us and cost_part > all_part then cost_us, cost_part = all_us, all_part end
     if cost_us > 0 or cost_part > 0 then
       local off_us, off_part = cost_us, cost_part
@@ -156,12 +160,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
       if left_part < 0 then left_us, left_part = left_us - 1, left_part + n end
       if left_us < 0 then left_us, left_part = 0, 0 end
       if left_us > all_us or left_us == all_us and left_part > all_part then left_us, left_part = all_us, all_part end
-      if eased then
-        if caused_us > left_us or caused_us == left_us and caused_part > left_part then
-          caused_us, caused_part = left_us, left_part
-        end
-        if all_us == 0 and all_part == 0 then eased = nil end
-      end
+      if eased and all_us == 0 and all_part == 0 then eased = nil end
       -- A level that was empty by now stays empty since then, also for a clock that steps back.
       if level_us >= drained then level_us, level_part = left_us + drained, left_part end
       if taken then
@@ -185,7 +184,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
 
   -- close
   -- A settlement keeps the mark as it is now, also if it gives nothing back and the level is empty.
-  if mark and taken and taken.opened then takes = true end
+  if mark and taken and not taken.leased then takes = true end
   if first then
     if taken and taken.opened and first <= taken.opened then open = open - 1 end
     if open > 0 then mark = struct.pack('<ddddd', first, open, began, least_us, least_part) end
@@ -197,7 +196,10 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   if level_part > 0 then gone = gone + 1 end
   if eased then
     local since = at - last
-    if caused_us > 0 or caused_part > 0 then caused_us = caused_us + since end
+    -- Of units that came back none was there because of a change.
+    if caused_us > level_us or caused_us == level_us and caused_part > level_part then
+      caused_us, caused_part = level_us, level_part
+    end
     gone = last + all_us + since
     if all_part > 0 then gone = gone + 1 end
     if not mark or mark == '' then mark = string.rep('\0', 40) end
