@@ -266,3 +266,52 @@ fn giving_back_and_taking_more_change_what_is_used_by_just_that() {
         }
     }
 }
+
+/// A policy of few units, so that it is full now and then.
+fn few(rng: &mut Rng, algorithm: AlgorithmKind) -> Policy {
+    let mut policy = traffic::policy(rng, algorithm);
+    policy.limit = 1 + rng.below(12);
+    policy.capacity = policy.capacity.map(|_| 1 + rng.below(12));
+    (policy.window_us, policy.buckets, policy.resolution_us) = (120_000, 6, rng.pick([1, 5_000]));
+    (policy.initial, policy.anchor_first_request) = (None, false);
+    policy
+}
+
+/// A limiter whose units were taken and undone never admits more than a limiter that nothing was taken from, after any
+/// time and any other requests in between.
+#[test]
+fn what_is_undone_never_lets_more_through() {
+    // The later slots of a queue are promised, and permits are returned by their tokens.
+    let others = [AlgorithmKind::LeakyQueue, AlgorithmKind::Concurrency];
+    for algorithm in AlgorithmKind::ALL.into_iter().filter(|one| !others.contains(one)) {
+        let (mut admitted, mut early, mut refused) = (0, 0, 0);
+        for seed in 0..20 {
+            let rng = &mut Rng::new(2_000 + seed);
+            let policy = few(rng, algorithm);
+            let (mut model, mut without) = (Model::new(policy.clone()), Model::new(policy.clone()));
+            let (mut at_us, mut outstanding) = (1_763_700_000_000_000, Vec::new());
+            for turn in 0..300 {
+                at_us += rng.pick([0, 0, 1, 500, 3_000, 10_000, 30_000]);
+                let cost = rng.pick([1, 1, 1, 2, 3]);
+                if rng.chance(40) {
+                    if model.step(at_us, cost).allowed {
+                        outstanding.push((cost, at_us));
+                    }
+                } else if rng.chance(50) && !outstanding.is_empty() {
+                    let which = rng.below(outstanding.len() as u64) as usize;
+                    let (cost, since_us) = outstanding.swap_remove(which);
+                    model.undo(at_us, since_us, cost);
+                } else if model.step(at_us, cost).allowed {
+                    let would = without.step(at_us, cost).allowed;
+                    assert!(would, "seed {seed}, turn {turn}: {cost} at {at_us}, {policy:?}");
+                    admitted += 1;
+                } else if without.peek(at_us, cost).allowed {
+                    early += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+        assert!(admitted > 100 && early > 0 && refused > 0, "{admitted} {early} {refused}");
+    }
+}

@@ -10,12 +10,13 @@ impl Model {
     /// is a limit like any other; if nothing is used under it, the next rule starts fresh.
     pub fn amend(&mut self, at_us: u64, policy: Policy) {
         let t = self.now(at_us);
+        let is_empty = self.all_used(t) == 0;
         let eased = self.still_eased(t, &policy);
         let used = i128::from(self.used(at_us));
         let old = std::mem::replace(&mut self.policy, policy);
         let same = frame(&old) == frame(&self.policy);
         // A bucket or a queue that is empty has drained all units taken before.
-        if !same || used == 0 && old.algorithm.has_capacity() {
+        if !same || is_empty && old.algorithm.has_capacity() {
             self.lose(t);
         } else if (old.limit, old.capacity) != (self.policy.limit, self.policy.capacity) {
             self.limits.end(t, old.limit);

@@ -118,9 +118,10 @@ impl Model {
             // Without a debt, a level above the capacity is there because of the change.
             let (mut caused, above) = (state.clone(), state.level(t) - i128::from(debt) * part);
             let capacity = i128::from(self.policy.decision_limit()) * part;
-            match above > capacity {
-                true => caused.set_level(t, above),
-                false => caused.set_level(NEVER, 0),
+            if above > capacity {
+                caused.set_level(t, above);
+            } else {
+                caused.set_level(NEVER, 0);
             }
             self.eased = Some(Eased { whole, caused, cut });
         }

@@ -39,7 +39,7 @@ pub(super) trait Meaning: Boxed + Debug {
     fn level(&self, _t: i128) -> i128 {
         0
     }
-    /// Sets the level at `t`. Before that the level was higher by the amount that drained until `t`, also if it is empty now.
+    /// Sets the level at `t`. Before `t` it was higher by the amount that drained until then, also if it is empty now.
     fn set_level(&mut self, _t: i128, _parts: i128) {}
     /// Lets no caller wait longer than one window at `t` because of the change to `policy`; a debt is waited for as
     /// before. Levels are eased by their models ([`super::eased`]).
