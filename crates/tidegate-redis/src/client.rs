@@ -12,7 +12,7 @@ use tokio::task::LocalSet;
 use tokio::time::Instant;
 
 use super::counts::RequestCounts;
-use super::direct::{CallTurn, DirectLinks};
+use super::direct::DirectLinks;
 use super::dispatch::run;
 use super::error::{RedisMeaning as _, Symptom};
 use super::inbox::{CheckResult, Inbox, NoReply, Question, Replied, StoreState};
@@ -137,7 +137,8 @@ impl Client {
         Instant::now() + self.0.shared.deadline
     }
 
-    /// Sends a call over a connection of this runtime if the store is idle, and otherwise as [`Inbox::ask`].
+    /// Sends a call as [`Inbox::ask`], or over a connection of this runtime if the store is idle; in either case after the
+    /// calls of this runtime before it.
     pub(crate) fn ask(
         &self,
         call: &Arc<Call>,
@@ -145,10 +146,7 @@ impl Client {
         deadline: Instant,
     ) -> oneshot::Receiver<Replied> {
         let (question, replied) = Question::new(call, source, deadline);
-        match CallTurn::of(&self.0.direct, call, deadline) {
-            Some(turn) => drop(tokio::spawn(turn.ask(question))),
-            None => self.inbox().push(question),
-        }
+        self.0.direct.ask(question);
         replied
     }
 
@@ -166,7 +164,7 @@ impl Client {
         call: &Arc<Call>,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let replied = self.inbox().ask(call, 0, deadline).await;
+        let replied = self.ask(call, 0, deadline).await;
         heard(replied).map(|answer| answer.reply).map_err(|no_reply| no_reply.error)
     }
 
@@ -180,7 +178,7 @@ impl Client {
         call: &Arc<Call>,
         deadline: Instant,
     ) -> Result<RedisReply, StoreError> {
-        let replied = heard(self.inbox().ask(call, 0, deadline).await);
+        let replied = heard(self.ask(call, 0, deadline).await);
         replied.map(|answer| answer.reply).map_err(|no_reply| match no_reply {
             NoReply { error: StoreError::Away | StoreError::Overloaded { .. }, late: Some(_) } => {
                 StoreError::Timeout

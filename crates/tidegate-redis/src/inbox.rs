@@ -43,9 +43,7 @@ pub(super) struct Question {
     pub(super) asked: Arc<Call>,
     pub(super) source: u64,
     pub(super) deadline: Instant,
-    pub(super) answer: oneshot::Sender<Replied>,
-    /// Counts it from its hand-over on.
-    pub(super) waits: Option<Waiting>,
+    pub(super) caller: WaitingCaller,
 }
 
 impl Question {
@@ -56,13 +54,40 @@ impl Question {
         deadline: Instant,
     ) -> (Self, oneshot::Receiver<Replied>) {
         let (answer, replied) = oneshot::channel();
-        (Self { asked: Arc::clone(call), source, deadline, answer, waits: None }, replied)
+        let caller = WaitingCaller { waits: None, answer };
+        (Self { asked: Arc::clone(call), source, deadline, caller }, replied)
+    }
+}
+
+/// The caller of a question, who waits for its reply.
+#[derive(Debug)]
+pub(super) struct WaitingCaller {
+    /// Counts it from its hand-over on.
+    waits: Option<Waiting>,
+    answer: oneshot::Sender<Replied>,
+}
+
+impl WaitingCaller {
+    /// Ends the wait.
+    pub(super) fn answer(self, replied: Replied) {
+        let Self { waits, answer } = self;
+        // Before the answer, after which the caller may ask again.
+        drop(waits);
+        // No receiver is left: units of this call are not given back in any case.
+        if let Err(unheard) = answer.send(replied) {
+            drop(unheard);
+        }
+    }
+
+    /// Returns whether it no longer waits.
+    pub(super) fn is_gone(&self) -> bool {
+        self.answer.is_closed()
     }
 }
 
 /// Counts a question that waits for the store's thread, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Waiting(Arc<AtomicUsize>);
+struct Waiting(Arc<AtomicUsize>);
 
 impl Drop for Waiting {
     fn drop(&mut self) {
@@ -108,7 +133,7 @@ impl Inbox {
             return;
         }
         self.waiting.fetch_add(1, Relaxed);
-        question.waits = Some(Waiting(Arc::clone(&self.waiting)));
+        question.caller.waits = Some(Waiting(Arc::clone(&self.waiting)));
         state.items.push(question);
         // The thread takes all questions at once, so only the first has to wake it.
         let is_first = state.items.len() == 1;
@@ -178,7 +203,8 @@ pub(super) struct StoreState {
     servers: Mutex<KnownServers>,
     /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
     pub(super) fit_server: AtomicU64,
-    /// The number of requests in the last write of the store's thread.
+    /// The number of requests in the last writes of the store's thread: the largest, where each write counts a quarter less
+    /// than the next.
     pub(super) last_requests: AtomicUsize,
 }
 

@@ -86,8 +86,8 @@ pub struct StoreSettings {
     /// True if a call that finds the store idle goes over a connection of the runtime that asks, which costs no hand-over
     /// to the thread of the store and back (default false). Each runtime of tokio that asks has one such connection, up
     /// to 64. The runtime needs I/O and time, must last for many calls, and must be driven all the time. The setting has
-    /// an effect over a single server by TCP without TLS, whose user may run `INFO`. Of calls that are under way at the
-    /// same time, a later call may be decided first, also for the same key.
+    /// an effect over a single server by TCP without TLS, whose user may run `INFO`. The calls of one runtime are sent in the
+    /// order in which they began.
     pub direct: bool,
 }
 

@@ -31,7 +31,7 @@ pub(super) struct SentQuestion(pub(super) Option<Question>);
 impl SentQuestion {
     pub(super) fn answer(mut self, replied: Replied) {
         if let Some(question) = self.0.take() {
-            drop(question.answer.send(replied));
+            question.caller.answer(replied);
         }
     }
 
@@ -50,7 +50,7 @@ impl Drop for SentQuestion {
     fn drop(&mut self) {
         if let Some(question) = self.0.take() {
             let no_reply = NoReply { error: StoreError::Timeout, late: None };
-            drop(question.answer.send(Err(no_reply)));
+            question.caller.answer(Err(no_reply));
         }
     }
 }
@@ -109,10 +109,15 @@ pub(super) async fn by_deadline(
 }
 
 /// The answer to a call without a reply in time: few calls are decided as in an outage, and many as under load, because
-/// no limit may open for them.
-pub(super) fn verdict(shared: &Arc<StoreState>, call: &Call, has_stalled: bool) -> StoreError {
+/// no limit may open for them. `others` have waited for its end as long.
+pub(super) fn verdict(
+    shared: &Arc<StoreState>,
+    call: &Call,
+    has_stalled: bool,
+    others: usize,
+) -> StoreError {
     let direct = usize::try_from(shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
-    if !has_stalled && shared.inbox.waiting() + direct <= FEW_WAITING {
+    if !has_stalled && shared.inbox.waiting() + direct + others <= FEW_WAITING {
         return StoreError::Timeout;
     }
     if !call.is_background() {
@@ -120,6 +125,18 @@ pub(super) fn verdict(shared: &Arc<StoreState>, call: &Call, has_stalled: bool) 
     }
     // Others may wait for its key.
     StoreError::Overloaded { together: true }
+}
+
+/// Answers a question that has waited for a call until its time was over, by the error of that call. It took nothing.
+pub(super) fn unsent(shared: &StoreState, question: Question, error: &StoreError) {
+    let error = match error {
+        StoreError::Timeout => StoreError::Away,
+        error => error.clone(),
+    };
+    if matches!(error, StoreError::Overloaded { .. }) && !question.asked.is_background() {
+        shared.note_overloaded();
+    }
+    question.caller.answer(Err(NoReply { error, late: None }));
 }
 
 /// Waits for a late reply, while the store's thread asks as well: it alone notices that a store stays silent.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::fair_queue::KeyHashes;
-use crate::inbox::{NoReply, Question, Replied, Waiting};
+use crate::inbox::{NoReply, Question, WaitingCaller};
 use crate::route::Delivered;
 use crate::script::Call;
 use crate::store::StoreError;
@@ -40,8 +40,6 @@ pub(super) struct Pending {
     pub(super) home: Cell<usize>,
     state: Cell<CallState>,
     waits: RefCell<Waits>,
-    /// Counts it as long as it is kept.
-    _counted: Option<Waiting>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +52,7 @@ enum CallState {
 /// The channel to the caller that waits for the reply.
 #[derive(Debug)]
 enum Waits {
-    InTime(oneshot::Sender<Replied>),
+    InTime(WaitingCaller),
     Late(oneshot::Sender<Result<Delivered, StoreError>>),
     Nobody,
 }
@@ -67,7 +65,7 @@ impl Pending {
         stalled: Duration,
         now: Instant,
     ) -> Self {
-        let Question { asked, source, deadline, answer, waits: counted } = question;
+        let Question { asked, source, deadline, caller } = question;
         let latest = deadline + MOST_LATENESS;
         // From the real clock to the thread's clock, which lacks the time that the thread has stood still.
         let deadline = deadline - stalled;
@@ -85,8 +83,7 @@ impl Pending {
             asking: Cell::new(false),
             home: Cell::new(usize::MAX),
             state: Cell::new(CallState::Queued),
-            waits: RefCell::new(Waits::InTime(answer)),
-            _counted: counted,
+            waits: RefCell::new(Waits::InTime(caller)),
         }
     }
 
@@ -101,7 +98,7 @@ impl Pending {
     /// Returns whether no receiver is left for a reply, in time or late.
     pub(super) fn is_abandoned(&self) -> bool {
         match &*self.waits.borrow() {
-            Waits::InTime(answer) => answer.is_closed(),
+            Waits::InTime(caller) => caller.is_gone(),
             Waits::Late(answer) => answer.is_closed(),
             Waits::Nobody => true,
         }
@@ -130,12 +127,8 @@ impl Pending {
     pub(super) fn reply(&self, reply: Result<Delivered, StoreError>) -> bool {
         self.state.set(CallState::Done);
         match self.waits.replace(Waits::Nobody) {
-            Waits::InTime(answer) => {
-                let replied = reply.map_err(|error| NoReply { error, late: None });
-                // No receiver is left: units of this call are not given back in any case.
-                if let Err(unheard) = answer.send(replied) {
-                    drop(unheard);
-                }
+            Waits::InTime(caller) => {
+                caller.answer(reply.map_err(|error| NoReply { error, late: None }));
                 false
             }
             Waits::Late(answer) => {
@@ -154,10 +147,10 @@ impl Pending {
             return;
         }
         match self.waits.replace(Waits::Nobody) {
-            Waits::InTime(answer) => {
+            Waits::InTime(caller) => {
                 let (late, hears) = oneshot::channel();
                 self.waits.replace(Waits::Late(late));
-                drop(answer.send(Err(NoReply { error, late: Some(hears) })));
+                caller.answer(Err(NoReply { error, late: Some(hears) }));
             }
             // It was given up before: a late receiver stays.
             waits => drop(self.waits.replace(waits)),

@@ -241,7 +241,9 @@ impl StoreShard {
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
-        self.shared.last_requests.store(flush.requests(), Relaxed);
+        // Under load some writes have few requests: one such write does not end it.
+        let before = self.shared.last_requests.load(Relaxed) * 3 / 4;
+        self.shared.last_requests.store(flush.requests().max(before), Relaxed);
         let link = link.number;
         Some(FlushToSend { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
     }

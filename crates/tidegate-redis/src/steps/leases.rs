@@ -42,7 +42,7 @@ pub(super) async fn take_lease(
     let record = lease_record(store, ask, node, wanted.ticket);
     let call = Call::lease(limiter, wanted.life, (&record, wanted.oldest), None);
     let call = Arc::new(call.expecting(known.server()));
-    let replied = heard(store.client.inbox().ask(&call, 0, store.client.deadline()).await);
+    let replied = heard(store.client.ask(&call, 0, store.client.deadline()).await);
     let is_in_time = replied.is_ok();
     let reply = match replied {
         Ok(reply) => Ok(reply),
@@ -98,12 +98,11 @@ pub(super) async fn return_lease(
         let Some(limiter) = limiters.first() else { return Ok(None) };
         let call = Call::give_back_lease(limiter, &record, (rest.kept, rest.earlier), None);
         let call = Arc::new(call);
-        let Delivered { reply, route } =
-            match heard(store.client.inbox().ask(&call, 0, deadline).await) {
-                Ok(delivered) => delivered,
-                Err(no_reply) if no_reply.error.is_of_other_layout() => return Ok(None),
-                Err(no_reply) => return Err(no_reply.error),
-            };
+        let Delivered { reply, route } = match heard(store.client.ask(&call, 0, deadline).await) {
+            Ok(delivered) => delivered,
+            Err(no_reply) if no_reply.error.is_of_other_layout() => return Ok(None),
+            Err(no_reply) => return Err(no_reply.error),
+        };
         match call.answer(&limiters, &reply) {
             Ok(CallResult::Decided(done)) => {
                 let Some(report) = report(&done) else { return Ok(None) };

@@ -1,22 +1,37 @@
 //! Calls that find the store idle go over a connection of the runtime that asks. The conformance kit runs all verbs that
 //! way over one server.
 
+use std::collections::VecDeque;
+use std::future::{poll_fn, ready};
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{AlgorithmKind, OnStoreError, SharedGate};
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, SharedGate};
 use tokio::time::sleep;
 
-use crate::server::{Events, Server, check, gate_with, remaining, rule, settings};
+use crate::server::{Events, LONG, Server, check, gate_with, remaining, rule, settings};
 
 const LIMIT: u64 = 100;
+/// The units of questions in order.
+const MANY: u64 = 4_000;
 
 /// Makes a gate whose lone calls go over a connection of this runtime, which is open.
 async fn gate(server: &Server, timeout: Duration) -> (SharedGate, Events) {
+    gate_of(server, timeout, AlgorithmKind::SlidingLog, LIMIT).await
+}
+
+async fn gate_of(
+    server: &Server,
+    timeout: Duration,
+    algorithm: AlgorithmKind,
+    limit: u64,
+) -> (SharedGate, Events) {
     let mut settings = settings(&server.url());
     settings.direct = true;
     settings.timeout = timeout;
-    let rule = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Closed);
+    let rule = rule(algorithm, limit).on_store_error(OnStoreError::Closed);
     let (gate, events) = gate_with(settings, vec![rule]).await;
     open(server, &gate).await;
     (gate, events)
@@ -80,4 +95,71 @@ async fn a_server_that_was_replaced_is_not_asked_over_the_connection_before() {
     assert_eq!(remaining(&gate).await, LIMIT - 2, "the node carried a unit");
     open(&server, &gate).await;
     assert_eq!(events.seen(), Vec::<String>::new());
+}
+
+/// A question that was asked.
+type Asked<'g> = Pin<Box<dyn Future<Output = u64> + 'g>>;
+
+/// Asks for a unit of `ada`, without a wait for the units left.
+async fn ask(gate: &SharedGate) -> Asked<'_> {
+    let mut asked: Asked<'_> = Box::pin(remaining(gate));
+    match poll_fn(|context| Poll::Ready(asked.as_mut().poll(context))).await {
+        Poll::Ready(left) => Box::pin(ready(left)),
+        Poll::Pending => asked,
+    }
+}
+
+/// Questions follow lone calls and calls by the store's thread, while these are under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate_of(&server, LONG, AlgorithmKind::FixedWindow, MANY).await;
+    let mut expected = (0..MANY).rev();
+    let mut asked = VecDeque::new();
+    let patterns = [(1, 0), (2, 0), (3, 2), (1, 0), (1, 1), (2, 1), (3, 2), (1, 1), (1, 0)];
+    let rounds = (0..200).map(|round| (round % 20 * 9 / 19, 0));
+    let patterns = rounds.flat_map(|batch| patterns.into_iter().chain([batch]));
+    for (step, (more, left)) in patterns.enumerate() {
+        for _ in 0..more {
+            asked.push_back(ask(&gate).await);
+        }
+        while asked.len() > left
+            && let Some(first) = asked.pop_front()
+        {
+            assert_eq!(Some(first.await), expected.next(), "in step {step}");
+        }
+    }
+    assert!(gate.counts().merged > 0, "some went by the store's thread");
+}
+
+/// If the machine is busy, some calls go by the store's thread, which may send a question at once.
+#[tokio::test]
+async fn a_question_that_no_caller_waits_for_is_not_sent() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate(&server, LONG).await;
+    let entries = [("user", "ada")];
+    let descriptors = [Descriptor::new(&entries)];
+    let request = Request::new("default", &descriptors);
+    let rounds = 1..=LIMIT / 2;
+    for round in rounds.clone() {
+        let before = calls(&server);
+        let first = ask(&gate).await;
+        let mut peek = Box::pin(gate.peek(&request));
+        assert!(poll_fn(|context| Poll::Ready(peek.as_mut().poll(context))).await.is_pending());
+        drop(peek);
+        assert_eq!(first.await, LIMIT + 1 - 2 * round);
+        assert_eq!(remaining(&gate).await, LIMIT - 2 * round);
+        if calls(&server) - before == 2 {
+            return;
+        }
+    }
+    panic!("it was sent in each of {rounds:?}");
+}
+
+/// The number of scripts that the server has run.
+fn calls(server: &Server) -> u64 {
+    let counts: String = server.run(&["INFO", "commandstats"]);
+    let of_scripts = counts.lines().filter_map(|line| line.strip_prefix("cmdstat_eval"));
+    let calls = of_scripts.filter_map(|line| line.split(['=', ',']).nth(1)?.parse::<u64>().ok());
+    calls.sum()
 }
