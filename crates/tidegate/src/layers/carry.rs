@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp, UsedUnits};
-use tokio::time::sleep;
+use tokio::sync::MutexGuard;
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
@@ -69,6 +70,28 @@ impl<S: Store> Carry<S> {
             let have_times = rule.is_some_and(|rule| rule.spec().algorithm.units_have_times());
             (ask, has_leases || have_times)
         })
+    }
+
+    /// The knowledge of each limiter.
+    fn known_of(
+        &self,
+        asks: &[KeyAsk],
+        leased: &[Option<Micros>],
+        now: Timestamp,
+    ) -> InlineList<KnownThen> {
+        let with_newer = self.with_newer(asks, leased);
+        with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, now)).collect()
+    }
+
+    /// Waits until no other request carries units of these limiters. Units that such a request knew of may have come back
+    /// since to the store, where they would be taken once more.
+    async fn turns(
+        &self,
+        asks: &[KeyAsk],
+        deadline: Instant,
+    ) -> Result<Vec<MutexGuard<'_, ()>>, StoreError> {
+        let turns = timeout_at(deadline, self.known.turns(asks)).await;
+        turns.map_err(|_| StoreError::Overloaded { together: true })
     }
 
     /// Counts limiters, and reports their number a while after the first.
@@ -182,15 +205,28 @@ impl<S: Store> Store for Carry<S> {
             return reset;
         }
         let sent = self.inner.host().now();
-        let with_newer = self.with_newer(asks, args.leased);
-        let mut then: InlineList<KnownThen> =
-            with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, sent)).collect();
+        let mut then = self.known_of(asks, args.leased, sent);
         let mut had = None;
+        let mut turns = None;
         let mut reply = loop {
+            if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
+                turns = Some(self.turns(asks, args.deadline).await?);
+                then = self.known_of(asks, args.leased, sent);
+            }
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
             if !reply.data.is_lost {
                 break reply;
+            }
+            if turns.is_none() {
+                turns = Some(self.turns(asks, args.deadline).await?);
+                let now = self.known_of(asks, args.leased, sent);
+                let has_changed = then.iter().zip(&now).any(|(then, now)| then.1 != now.1);
+                then = now;
+                // Another request has carried the units.
+                if has_changed {
+                    continue;
+                }
             }
             had = self.lost(asks, args.leased, &mut then, reply.data, sent).or(had);
         };

@@ -286,6 +286,7 @@ impl Walk<'_> {
             self.pass(at_us);
             if changes && self.rng.chance(5) {
                 self.change(at_us);
+                self.pass(at_us);
             }
             if self.rng.chance(1) {
                 self.reset(at_us);

@@ -27,6 +27,8 @@ const SERVERS: usize = 64;
 pub(super) struct KnownLimiters {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
+    /// Held while units are carried, each for the limiters of a shard.
+    turns: Box<[tokio::sync::Mutex<()>]>,
     /// By server.
     losses: Box<[ServerLosses]>,
 }
@@ -133,6 +135,7 @@ impl KnownLimiters {
         Self {
             seed: Seed::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            turns: (0..SHARDS).map(|_| tokio::sync::Mutex::default()).collect(),
             losses: (0..SERVERS).map(|_| ServerLosses::default()).collect(),
         }
     }
@@ -275,10 +278,27 @@ impl KnownLimiters {
         known_by.words()
     }
 
-    fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {
-        let shard = words[0] as usize % SHARDS;
-        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
+    /// Waits for the right to carry units of limiters.
+    pub(super) async fn turns(&self, asks: &[KeyAsk]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        let mut places: Vec<_> = asks.iter().map(|ask| place_of(self.words(ask))).collect();
+        // In the same order by every request, so that none waits for another that waits for it.
+        places.sort_unstable();
+        places.dedup();
+        let mut turns = Vec::with_capacity(places.len());
+        for place in places {
+            turns.push(self.turns[place].lock().await);
+        }
+        turns
     }
+
+    fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {
+        self.shards[place_of(words)].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The place of a limiter's shard.
+const fn place_of(words: [u32; 3]) -> usize {
+    words[0] as usize % SHARDS
 }
 
 /// Which of two uses of a limiter at one instant is more.

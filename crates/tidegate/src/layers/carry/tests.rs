@@ -292,3 +292,24 @@ async fn units_of_a_lease_that_came_too_late_are_not_carried() {
         assert_eq!(layer.counts().carried, 0, "rule {rule}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn units_that_come_back_while_another_request_carries_them_stay_back() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(1);
+        let layer = &nodes[0];
+        let both = [ask(rule, "ada", 2)];
+        let reply = layer.step(&both, asking(layer)).await.unwrap();
+        let [Some(first)] = &reply.replies[..] else { unreachable!("a reply for each limiter") };
+        let back = [KeyAsk { taken: first.decided.taken, ..both[0].clone() }];
+        DataLoss::FailedOver.happens_to(&store, store.copy());
+        // The new server has all units, which the first question does not know.
+        store.fault([None, Some(Fault::Takes(Duration::from_millis(20)))]);
+        let look = [ask(rule, "ada", 0)];
+        let settle = StepArgs { actual: &[0], ..asking(layer).settling() };
+        let (looked, settled) =
+            tokio::join!(layer.step(&look, asking(layer)), layer.step(&back, settle));
+        assert!(looked.is_ok() && settled.is_ok(), "{algorithm}");
+        assert_eq!(store.left(&look[0]), store.left(&ask(rule, "bob", 0)), "{algorithm}");
+    }
+}
