@@ -58,6 +58,26 @@ fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
     }
 }
 
+/// A key lives as long as the units that came back would have: a node that knows of them would take it for lost.
+#[test]
+fn a_later_revision_of_the_same_values_moves_no_expiry_back() {
+    let client = &Client::start();
+    for (key, rule) in ten(Duration::from_secs(3_600)) {
+        let limiter = |cost, revision| {
+            let revision = Revision::new(0, Timestamp::from_micros(revision));
+            ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().of_revision(revision)
+        };
+        let took = client.step(&[limiter(8, 1)], ScriptStep::Ask, None);
+        let settles = limiter(8, 1).turned_out(2).taken_at(Some(took.at));
+        let settles = settles.of_permit(Token::from_micros(took.at.as_micros()));
+        client.step(&[settles], ScriptStep::Settle, None);
+        let lives = client.int(&["PTTL", &key]);
+        assert!(client.step(&[limiter(1, 2)], ScriptStep::Ask, None).allowed, "{key}");
+        // Some of it has passed; units of a bucket would take half an hour less.
+        assert!(client.int(&["PTTL", &key]) > lives - 60_000, "{key}");
+    }
+}
+
 /// A call over several limiters settles each as of its own time.
 #[test]
 fn each_limiter_of_a_settlement_has_its_own_time() {
