@@ -1,5 +1,6 @@
 //! A call over a connection of a runtime: its reply, in time or late, and the answer without a reply.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, atomic::Ordering::Relaxed};
@@ -127,16 +128,20 @@ pub(super) fn verdict(
     StoreError::Overloaded { together: true }
 }
 
-/// Answers a question that has waited for a call until its time was over, by the error of that call. It took nothing.
-pub(super) fn unsent(shared: &StoreState, question: Question, error: &StoreError) {
-    let error = match error {
-        StoreError::Timeout => StoreError::Away,
-        error => error.clone(),
-    };
-    if matches!(error, StoreError::Overloaded { .. }) && !question.asked.is_background() {
-        shared.note_overloaded();
+/// Answers questions that have waited for a call until their time was over. They took nothing, and open no limit: also a
+/// few are decided as under load.
+pub(super) fn unsent(shared: &StoreState, call: &Call, questions: Vec<Question>) {
+    let mut times: HashMap<Vec<u8>, u32> = HashMap::new();
+    let asked = questions.iter().flat_map(|question| &question.asked.keys);
+    asked.chain(&call.keys).for_each(|key| *times.entry(key.clone()).or_default() += 1);
+    for question in questions {
+        if !question.asked.is_background() {
+            shared.note_overloaded();
+        }
+        let together = question.asked.keys.iter().any(|key| times.get(key) > Some(&1));
+        let error = StoreError::Overloaded { together };
+        question.caller.answer(Err(NoReply { error, late: None }));
     }
-    question.caller.answer(Err(NoReply { error, late: None }));
 }
 
 /// Waits for a late reply, while the store's thread asks as well: it alone notices that a store stays silent.

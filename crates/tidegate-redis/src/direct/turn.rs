@@ -198,9 +198,9 @@ impl CallTurn {
                 let without_time = turn.without_time();
                 let error = verdict(&shared, &call, has_stalled, without_time.len());
                 drop(turn);
-                let late = caller.give_up(error.clone());
+                let late = caller.give_up(error);
                 drop(under_way);
-                without_time.into_iter().for_each(|question| unsent(&shared, question, &error));
+                unsent(&shared, &call, without_time);
                 until_late(&shared, running, route, &call, late).await;
                 None
             }
