@@ -355,11 +355,9 @@ fn lets_wait(policy: &Policy) -> bool {
 
 fn shared(
     setup: Setup,
-    mut store: StoreSettings,
+    store: StoreSettings,
     events: &Arc<StoreEvents>,
 ) -> Result<SharedGate, Failure> {
-    // The threads of the listeners last as long as the process.
-    store.direct = true;
     let observer = Arc::clone(events);
     let gate = SharedGate::new(setup, store, move |event| observer.log(event));
     gate.map_err(Failure::usage)
