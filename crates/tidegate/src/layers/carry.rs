@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp, UsedUnits};
 use tokio::sync::MutexGuard;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{sleep, timeout_at};
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
@@ -83,15 +83,21 @@ impl<S: Store> Carry<S> {
         with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, now)).collect()
     }
 
-    /// Waits until no other request carries units of these limiters. Units that such a request knew of may have come back
-    /// since to the store, where they would be taken once more.
+    /// Waits until no other request carries units of these limiters, because units that it knew of may have come back
+    /// since, and would be taken once more. Then brings what is `known` up to date, and returns also whether it has
+    /// changed.
     async fn turns(
         &self,
         asks: &[KeyAsk],
-        deadline: Instant,
-    ) -> Result<Vec<MutexGuard<'_, ()>>, StoreError> {
-        let turns = timeout_at(deadline, self.known.turns(asks)).await;
-        turns.map_err(|_| StoreError::Overloaded { together: true })
+        args: StepArgs<'_>,
+        known: &mut InlineList<KnownThen>,
+        sent: Timestamp,
+    ) -> Result<(Vec<MutexGuard<'_, ()>>, bool), StoreError> {
+        let turns = timeout_at(args.deadline, self.known.turns(asks)).await;
+        let turns = turns.map_err(|_| StoreError::Overloaded { together: true })?;
+        let before = std::mem::replace(known, self.known_of(asks, args.leased, sent));
+        let has_changed = before.iter().zip(&*known).any(|(before, now)| before.1 != now.1);
+        Ok((turns, has_changed))
     }
 
     /// Counts limiters, and reports their number a while after the first.
@@ -210,8 +216,7 @@ impl<S: Store> Store for Carry<S> {
         let mut turns = None;
         let mut reply = loop {
             if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
-                turns = Some(self.turns(asks, args.deadline).await?);
-                then = self.known_of(asks, args.leased, sent);
+                turns = Some(self.turns(asks, args, &mut then, sent).await?.0);
             }
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
@@ -219,12 +224,10 @@ impl<S: Store> Store for Carry<S> {
                 break reply;
             }
             if turns.is_none() {
-                turns = Some(self.turns(asks, args.deadline).await?);
-                let now = self.known_of(asks, args.leased, sent);
-                let has_changed = then.iter().zip(&now).any(|(then, now)| then.1 != now.1);
-                then = now;
-                // Another request has carried the units.
+                let (taken, has_changed) = self.turns(asks, args, &mut then, sent).await?;
+                turns = Some(taken);
                 if has_changed {
+                    // Another request has carried the units.
                     continue;
                 }
             }
