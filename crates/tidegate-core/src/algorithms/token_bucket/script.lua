@@ -48,12 +48,12 @@ local function level(key, v, arg, now, verb, full, amended, taken)
   if n == 0 then drained = 0 end
   local left_us, left_part = level_us - drained, level_part
   if left_us < 0 then left_us, left_part = 0, 0 end
-  local now_us, now_part
+  local caused_left_us, caused_left_part
   if eased then
     all_us = all_us - drained
     -- The part that is there because of changes, as of now; it is kept as of the last unit, like the level.
-    now_us, now_part = caused_us - drained, caused_part
-    if now_us < 0 then now_us, now_part = 0, 0 end
+    caused_left_us, caused_left_part = caused_us - drained, caused_part
+    if caused_left_us < 0 then caused_left_us, caused_left_part = 0, 0 end
     -- The level may have been raised for a lease.
     if all_us < left_us or all_us == left_us and all_part < left_part then all_us, all_part = left_us, left_part end
     if all_us == 0 and all_part == 0 then eased = nil end
@@ -61,7 +61,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     all_us, all_part = left_us, left_part
   end
   if verb == 'used' then
-    return at, left_us, last, left_part, eased and {all_us, all_part, now_us, now_part, eased}
+    return at, left_us, last, left_part, eased and {all_us, all_part, caused_left_us, caused_left_part, eased}
   end
 
   -- decide
@@ -95,7 +95,7 @@ local function level(key, v, arg, now, verb, full, amended, taken)
     if level_part >= n and n > 0 then level_us, level_part = level_us + 1, level_part - n end
     if level_us > 9007199254740991 then level_us, level_part = 9007199254740991, 0 end
     if eased then
-      caused_us, caused_part = now_us, now_part
+      caused_us, caused_part = caused_left_us, caused_left_part
       all_us, all_part = all_us + cost_us, all_part + cost_part
       if all_part >= n then all_us, all_part = all_us + 1, all_part - n end
       if all_us > 9007199254740991 then all_us, all_part = 9007199254740991, 0 end
