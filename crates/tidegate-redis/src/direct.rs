@@ -2,13 +2,14 @@
 //! without the way to the store's thread and back.
 //!
 //! Each runtime that asks has one such connection, and at most one call under way on it. Any other call goes by the
-//! store's thread, and so does each call while others wait for that thread, or more than a few went with its last write: it
-//! merges calls, and it judges whether the store is fit. A connection that fails, or is late, is not used again.
+//! store's thread, and so does each call while others wait for that thread: it merges calls, and it judges whether the store
+//! is fit. A connection that fails, or is late, is not used again.
 //!
 //! The questions of a runtime are asked in the order in which they came. So no call begins while a question waits for the
 //! store's thread, and questions that come while a call is under way wait for its end. A single question follows it over
-//! the connection then, and several go to the thread. If replies take long, the wait would be longer than the way to the
-//! thread, so the connection rests.
+//! the connection then. Several go to the thread, and the connection rests. If the call takes longer than [`PATIENCE`], they
+//! go to the thread before its end: it alone judges how much waits for a slow store. If replies take long, the wait would
+//! be longer than the way to the thread, so the connection rests too.
 
 mod call;
 mod turn;
@@ -25,9 +26,11 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::dispatch::Link;
-use super::inbox::{Question, StoreState};
+use super::dispatch::{FEW_WAITING, Link};
+use super::inbox::{Inbox, MOST_LONE_LIMITERS, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, plain_address};
+use super::script::Call;
+use crate::store::StoreError;
 use turn::{CallTurn, LinkTurn};
 
 /// The maximum number of runtimes with a connection.
@@ -38,8 +41,12 @@ const AGAIN: Duration = Duration::from_secs(1);
 const SLOW: Duration = Duration::from_micros(300);
 /// After so many slow replies in turn the connection rests.
 const MOST_SLOW: u32 = 3;
-/// More requests in the last write of the store's thread are load, which that thread merges.
-const FEW_REQUESTS: usize = 2;
+/// The pause after a call during which several questions came: the store's thread merges such load.
+const LOADED: Duration = Duration::from_millis(100);
+/// The time that questions wait for the end of a call, also at most a quarter of the deadline.
+const PATIENCE: Duration = Duration::from_millis(5);
+/// A call with more limiters goes by the store's thread.
+const MOST_LIMITERS: usize = MOST_LONE_LIMITERS / MOST_RUNTIMES;
 /// A task that wakes so much later than it should has stood still, and its silence says nothing about the store.
 const STALL: Duration = Duration::from_millis(3);
 
@@ -71,10 +78,22 @@ enum LinkState {
     /// It is not used before then.
     Idle(OpenLink, Instant),
     Opening,
-    /// A call is under way, at most until then. Its task receives at the end whether this runtime has stood still.
-    UnderWay(Instant, Option<oneshot::Sender<bool>>),
+    UnderWay(CallUnderWay),
     /// It is not opened before then.
     Closed(Instant),
+}
+
+/// A call under way.
+struct CallUnderWay {
+    asked: Arc<Call>,
+    began: Instant,
+    until: Instant,
+    /// Tells its task why there was no reply when its time is over.
+    over: Option<oneshot::Sender<StoreError>>,
+    /// The number of questions that came since.
+    others: usize,
+    /// True if one of them is about the same limiter.
+    is_shared: bool,
 }
 
 /// A connection, and its socket.
@@ -85,7 +104,8 @@ struct OpenLink {
 
 impl DirectLinks {
     pub(super) fn new(shared: &Arc<StoreState>, own: Id) -> Arc<Self> {
-        let address = plain_address(&shared.settings).filter(|_| shared.settings.direct).cloned();
+        let address =
+            plain_address(&shared.settings).filter(|_| shared.lone_limiters() > 0).cloned();
         let shared = Arc::clone(shared);
         let under_way = AtomicUsize::new(0);
         Arc::new(Self { shared, address, own, by_runtime: Mutex::default(), under_way })
@@ -110,8 +130,17 @@ impl DirectLinks {
             return inbox.push(question);
         };
         // A question with less time began before the call under way.
-        if matches!(link.state, LinkState::UnderWay(until, _) if until <= question.deadline) {
-            return link.waiting.push(question);
+        if let LinkState::UnderWay(call) = &mut link.state
+            && call.until <= question.deadline
+        {
+            call.others += 1;
+            call.is_shared |= call.asked.keys.iter().any(|key| question.asked.keys.contains(key));
+            let is_long = call.began.elapsed() >= patience(&self.shared);
+            link.waiting.push(question);
+            if is_long {
+                link.hand_over(inbox);
+            }
+            return;
         }
         match self.take(link, &question) {
             None => inbox.push(question),
@@ -122,7 +151,7 @@ impl DirectLinks {
                 runtime.spawn(turn.open());
             }
             Some(open) => {
-                let over = link.begin(self, runtime.id(), question.deadline);
+                let over = link.begin(self, runtime.id(), &question);
                 self.under_way.fetch_add(1, Relaxed);
                 // A runtime that ends drops the task at once, which takes the lock.
                 drop(links);
@@ -156,12 +185,16 @@ impl DirectLinks {
             .as_ref()
             .is_some_and(|(at, watch)| *at > question.deadline && !watch.is_finished());
         let may_be = server != 0
+            && question.asked.keys.len() <= MOST_LIMITERS
             && question.asked.may_run_at(server)
             && self.shared.inbox.waiting() == 0
-            && self.shared.last_requests.load(Relaxed) <= FEW_REQUESTS
             && !is_unwatched;
         may_be.then_some(server)
     }
+}
+
+fn patience(shared: &StoreState) -> Duration {
+    PATIENCE.min(shared.deadline / 4)
 }
 
 /// Returns the connection of a runtime; `None` if there are too many runtimes.
@@ -198,16 +231,48 @@ impl DirectLink {
         &mut self,
         links: &Arc<DirectLinks>,
         runtime: Id,
-        deadline: Instant,
-    ) -> oneshot::Receiver<bool> {
-        let (due, over) = oneshot::channel();
-        self.state = LinkState::UnderWay(deadline, Some(due));
+        question: &Question,
+    ) -> oneshot::Receiver<StoreError> {
+        let (over, is_over) = oneshot::channel();
+        let began = Instant::now();
+        let call = CallUnderWay {
+            asked: Arc::clone(&question.asked),
+            began,
+            until: question.deadline,
+            over: Some(over),
+            others: 0,
+            is_shared: false,
+        };
+        self.state = LinkState::UnderWay(call);
         // Another runtime may have had this id before.
         if self.watch.as_ref().is_none_or(|(_, watch)| watch.is_finished()) {
-            let watch = watch(Arc::clone(links), runtime, deadline);
-            self.watch = Some((deadline, tokio::spawn(watch)));
+            let at = question.deadline.min(began + patience(&links.shared));
+            let watch = watch(Arc::clone(links), runtime, at);
+            self.watch = Some((at, tokio::spawn(watch)));
         }
-        over
+        is_over
+    }
+
+    /// Hands the questions that wait to the store's thread.
+    fn hand_over(&mut self, inbox: &Inbox) {
+        self.waiting.drain(..).for_each(|question| inbox.push(question));
+    }
+}
+
+impl CallUnderWay {
+    /// The reason for no reply in time: few calls are decided as in an outage, and many as under load, because no limit may
+    /// open for them. Nor may it if this runtime has stood still.
+    fn without_reply(&self, shared: &StoreState, has_stalled: bool) -> StoreError {
+        let direct = usize::try_from(shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
+        let waiting = shared.inbox.waiting();
+        // Questions of this runtime may have been decided without the store by now.
+        let all = waiting.max(self.others).saturating_add(direct);
+        if !has_stalled && all <= FEW_WAITING {
+            return StoreError::Timeout;
+        }
+        // Another runtime may ask about the same limiter.
+        let together = self.is_shared || direct > 1 || waiting > self.others;
+        StoreError::Overloaded { together }
     }
 }
 
@@ -223,30 +288,37 @@ impl OpenLink {
     }
 }
 
-/// Ends the waits for replies over the connection of a runtime at their deadlines, as long as calls follow one another.
-async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut deadline: Instant) {
+/// Looks at the connection of a runtime as long as calls follow one another. Ends the wait for a reply at its deadline, and
+/// the wait of other questions for a call that takes long.
+async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut at: Instant) {
+    let shared = &direct.shared;
     loop {
-        sleep_until(deadline).await;
+        sleep_until(at).await;
         let now = Instant::now();
-        let has_stalled = now > deadline + STALL;
         let mut links = direct.lock();
         let Some(link) = links.get_mut(&runtime) else { return };
-        match (&mut link.state, &mut link.watch) {
-            (LinkState::UnderWay(later, Some(_)), Some((next, _))) if *later > now => {
-                deadline = *later;
-                *next = deadline;
+        let is_long = match &mut link.state {
+            LinkState::UnderWay(call) if call.until > now && call.over.is_some() => {
+                at = call.until.min(now + patience(shared));
+                call.began + patience(shared) <= now
             }
-            (state, watch) => {
-                // Under the lock, so that the next call begins another watch.
-                *watch = None;
-                if let LinkState::UnderWay(_, due) = state
-                    && let Some(due) = due.take()
+            state => {
+                if let LinkState::UnderWay(call) = state
+                    && let Some(over) = call.over.take()
                 {
                     // A reply may have come just now.
-                    let _ = due.send(has_stalled);
+                    let _ = over.send(call.without_reply(shared, now > at + STALL));
                 }
+                // Under the lock, so that the next call begins another watch.
+                link.watch = None;
                 return;
             }
+        };
+        if is_long {
+            link.hand_over(&shared.inbox);
+        }
+        if let Some((next, _)) = &mut link.watch {
+            *next = at;
         }
     }
 }

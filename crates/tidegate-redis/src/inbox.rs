@@ -203,9 +203,6 @@ pub(super) struct StoreState {
     servers: Mutex<KnownServers>,
     /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
     pub(super) fit_server: AtomicU64,
-    /// The number of requests in the last writes of the store's thread: the largest, where each write counts a quarter less
-    /// than the next.
-    pub(super) last_requests: AtomicUsize,
 }
 
 /// The servers that connections were opened to, and the number of the last.
@@ -216,6 +213,8 @@ struct KnownServers {
     by_id: VecDeque<(String, u64)>,
 }
 
+/// The maximum number of limiters in all calls that go without the store's thread.
+pub(super) const MOST_LONE_LIMITERS: usize = 256;
 /// The maximum number of servers that are known by their ids.
 const MOST_SERVERS: usize = 1_024;
 
@@ -232,9 +231,15 @@ impl StoreState {
             began: Instant::now(),
             servers: Mutex::default(),
             fit_server: AtomicU64::new(0),
-            last_requests: AtomicUsize::new(0),
             settings,
         }
+    }
+
+    /// Returns the part of `max_in_flight` for calls that go without the store's thread; 0 if all calls go by it.
+    pub(super) const fn lone_limiters(&self) -> usize {
+        let are_allowed =
+            self.settings.direct && self.settings.max_in_flight >= 2 * MOST_LONE_LIMITERS;
+        if are_allowed { MOST_LONE_LIMITERS } else { 0 }
     }
 
     /// Returns the number of a run of a server, from 1 up; a new number if it does not tell its id.

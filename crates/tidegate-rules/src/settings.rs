@@ -86,11 +86,9 @@ pub struct StoreSettings {
     /// True if a call that finds the store idle goes over a connection of the runtime that asks, which costs no hand-over
     /// to the thread of the store and back (default false). Each runtime of tokio that asks has one such connection, up
     /// to 64. The runtime needs I/O and time, must last for many calls, and must be driven all the time. The setting has
-    /// an effect over a single server by TCP without TLS, whose user may run `INFO`. The calls of one runtime are sent in
-    /// the order in which they began.
-    ///
-    /// Calls wait for the end of the call before them. While the store is too slow for that call, they are not yet decided
-    /// as under load, so a rule with `on_store_error = "open"` may admit them as in an outage.
+    /// an effect over a single server by TCP without TLS, whose user may run `INFO`, with a `max_in_flight` of 512 or
+    /// more. The calls of one runtime are sent in the order in which they began, as long as the store takes at most a few
+    /// milliseconds for each.
     pub direct: bool,
 }
 

@@ -39,7 +39,11 @@ pub(crate) const LIST: &[Step] = &[
         "each library builds bare, and with each feature alone; so do the models",
         features::run,
     ),
-    long("stores", "all else that is tested over Redis, over Valkey", valkey::stores),
+    long(
+        "stores",
+        "all else that is tested over Redis, over Valkey with lone calls",
+        valkey::stores,
+    ),
     long(
         "deny",
         "licences, banned crates and sources of every dependency (cargo-deny)",

@@ -1,6 +1,5 @@
 //! A call over a connection of a runtime: its reply, in time or late, and the answer without a reply.
 
-use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, LazyLock, atomic::Ordering::Relaxed};
@@ -13,7 +12,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::OpenLink;
 use crate::counts::RequestCounts;
-use crate::dispatch::{FEW_WAITING, LATEST, read_sockets};
+use crate::dispatch::{LATEST, read_sockets};
 use crate::error::RedisMeaning as _;
 use crate::inbox::{NoReply, Question, Replied, StoreState};
 use crate::route::{Delivered, Route, reply_of};
@@ -88,59 +87,26 @@ pub(super) async fn run(
     }
 }
 
-/// Waits for the reply. Returns an error if there is none when the time is over: whether this runtime has stood still.
+/// Waits for the reply. Returns the reason if there is none when the time is over.
 pub(super) async fn by_deadline(
     running: &mut CallRun,
-    mut over: oneshot::Receiver<bool>,
-) -> Result<<CallRun as Future>::Output, bool> {
+    mut over: oneshot::Receiver<StoreError>,
+) -> Result<<CallRun as Future>::Output, StoreError> {
     let replied = poll_fn(|context| match running.as_mut().poll(context) {
         Poll::Ready(replied) => Poll::Ready(Ok(replied)),
-        Poll::Pending => Pin::new(&mut over).poll(context).map(|over| Err(over.unwrap_or(true))),
+        Poll::Pending => Pin::new(&mut over)
+            .poll(context)
+            .map(|over| Err(over.unwrap_or(StoreError::Overloaded { together: true }))),
     });
-    let has_stalled = match replied.await {
+    let error = match replied.await {
         Ok(replied) => return Ok(replied),
-        Err(has_stalled) => has_stalled,
+        Err(error) => error,
     };
     // If this runtime has stood still, the reply may lie unread in the socket.
     read_sockets(TURNS).await;
     match poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await {
         Poll::Ready(replied) => Ok(replied),
-        Poll::Pending => Err(has_stalled),
-    }
-}
-
-/// The answer to a call without a reply in time: few calls are decided as in an outage, and many as under load, because
-/// no limit may open for them. `others` have waited for its end as long.
-pub(super) fn verdict(
-    shared: &Arc<StoreState>,
-    call: &Call,
-    has_stalled: bool,
-    others: usize,
-) -> StoreError {
-    let direct = usize::try_from(shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
-    if !has_stalled && shared.inbox.waiting() + direct + others <= FEW_WAITING {
-        return StoreError::Timeout;
-    }
-    if !call.is_background() {
-        shared.note_overloaded();
-    }
-    // Others may wait for its key.
-    StoreError::Overloaded { together: true }
-}
-
-/// Answers questions that have waited for a call until their time was over. They took nothing, and open no limit: also a
-/// few are decided as under load.
-pub(super) fn unsent(shared: &StoreState, call: &Call, questions: Vec<Question>) {
-    let mut times: HashMap<Vec<u8>, u32> = HashMap::new();
-    let asked = questions.iter().flat_map(|question| &question.asked.keys);
-    asked.chain(&call.keys).for_each(|key| *times.entry(key.clone()).or_default() += 1);
-    for question in questions {
-        if !question.asked.is_background() {
-            shared.note_overloaded();
-        }
-        let together = question.asked.keys.iter().any(|key| times.get(key) > Some(&1));
-        let error = StoreError::Overloaded { together };
-        question.caller.answer(Err(NoReply { error, late: None }));
+        Poll::Pending => Err(error),
     }
 }
 

@@ -12,10 +12,10 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
 
 use super::call::{
-    CallRun, DirectCount, SentQuestion, by_deadline, failed, ran_nothing, run, unsent, until_late,
-    value_or_error, verdict,
+    CallRun, DirectCount, SentQuestion, by_deadline, failed, ran_nothing, run, until_late,
+    value_or_error,
 };
-use super::{AGAIN, DirectLinks, LinkState, MOST_SLOW, OpenLink, SLOW};
+use super::{AGAIN, DirectLinks, LOADED, LinkState, MOST_SLOW, OpenLink, SLOW};
 use crate::counts::RequestCounts;
 use crate::dispatch::{LOOK, Link, run_id};
 use crate::inbox::{NoReply, Question};
@@ -37,16 +37,18 @@ pub(super) struct LinkTurn {
 pub(super) struct CallTurn {
     turn: LinkTurn,
     question: Question,
-    over: oneshot::Receiver<bool>,
+    over: oneshot::Receiver<StoreError>,
 }
 
 impl Drop for LinkTurn {
     fn drop(&mut self) {
         let mut links = self.links.lock();
         let Some(link) = links.get_mut(&self.runtime) else { return };
+        let has_load = matches!(&link.state, LinkState::UnderWay(call) if call.others > 1);
         let now = Instant::now();
         let state = match self.link.take() {
             Some(open) if link.slow >= MOST_SLOW => LinkState::Idle(open, now + AGAIN),
+            Some(open) if has_load => LinkState::Idle(open, now + LOADED),
             Some(open) => LinkState::Idle(open, now),
             None => LinkState::Closed(now + AGAIN),
         };
@@ -82,15 +84,6 @@ impl LinkTurn {
         if server == shared.fit_server.load(Relaxed) {
             self.link = Some(OpenLink { link: Link::new(connection, 0, server), socket });
         }
-    }
-
-    /// Takes the questions that have waited for the end of the call and leave the store no time.
-    fn without_time(&self) -> Vec<Question> {
-        let least = self.links.shared.deadline / 4;
-        let mut links = self.links.lock();
-        let Some(link) = links.get_mut(&self.runtime) else { return Vec::new() };
-        let now = Instant::now();
-        link.waiting.extract_if(.., |question| question.deadline < now + least).collect()
     }
 
     /// Answers a question with a reply in time. Returns the turn of the next call.
@@ -134,7 +127,7 @@ impl LinkTurn {
         &self,
         open: &OpenLink,
         took: Duration,
-    ) -> Option<(Question, oneshot::Receiver<bool>)> {
+    ) -> Option<(Question, oneshot::Receiver<StoreError>)> {
         let mut links = self.links.lock();
         let link = links.get_mut(&self.runtime)?;
         link.slow = if took > SLOW { link.slow.saturating_add(1) } else { 0 };
@@ -147,7 +140,7 @@ impl LinkTurn {
             link.waiting.push(question);
             return None;
         }
-        let over = link.begin(&self.links, self.runtime, question.deadline);
+        let over = link.begin(&self.links, self.runtime, &question);
         Some((question, over))
     }
 }
@@ -156,7 +149,7 @@ impl CallTurn {
     pub(super) const fn new(
         turn: LinkTurn,
         question: Question,
-        over: oneshot::Receiver<bool>,
+        over: oneshot::Receiver<StoreError>,
     ) -> Self {
         Self { turn, question, over }
     }
@@ -194,13 +187,13 @@ impl CallTurn {
                 failed(&shared, error, deadline, caller).await;
                 None
             }
-            Err(has_stalled) => {
-                let without_time = turn.without_time();
-                let error = verdict(&shared, &call, has_stalled, without_time.len());
+            Err(error) => {
                 drop(turn);
+                if matches!(error, StoreError::Overloaded { .. }) && !call.is_background() {
+                    shared.note_overloaded();
+                }
                 let late = caller.give_up(error);
                 drop(under_way);
-                unsent(&shared, &call, without_time);
                 until_late(&shared, running, route, &call, late).await;
                 None
             }

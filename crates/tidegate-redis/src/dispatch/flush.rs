@@ -218,11 +218,6 @@ impl Handed {
 }
 
 impl Flush {
-    /// The number of its requests.
-    pub(super) fn requests(&self) -> usize {
-        self.calls.iter().map(|call| call.requests().count()).sum()
-    }
-
     /// Adds calls made of requests that wait for the same key.
     pub(super) fn add(&mut self, requests: Vec<Rc<Pending>>, taken: TakenTurn) {
         let calls = calls_of(requests);

@@ -114,7 +114,8 @@ impl StoreShard {
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();
-        let window = Window::new(shared.settings.max_in_flight, shared.deadline, now);
+        let most = shared.settings.max_in_flight.saturating_sub(shared.lone_limiters());
+        let window = Window::new(most, shared.deadline, now);
         let state = RefCell::new(ShardState {
             queue: FairQueue::new(),
             window,
@@ -241,9 +242,6 @@ impl StoreShard {
         link.limiters += flush.limiters;
         link.sent_at.push_back(now);
         self.shared.counts.under_way.fetch_add(flush.calls.len() as u64, Relaxed);
-        // Under load some writes have few requests: one such write does not end it.
-        let before = self.shared.last_requests.load(Relaxed) * 3 / 4;
-        self.shared.last_requests.store(flush.requests().max(before), Relaxed);
         let link = link.number;
         Some(FlushToSend { flush, pipeline, route, is_rested, link, sent_at: now, was_full })
     }

@@ -4,12 +4,14 @@
 use std::collections::VecDeque;
 use std::future::{poll_fn, ready};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Request, SharedGate};
-use tokio::time::sleep;
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, SharedGate};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
 
 use crate::server::{Events, LONG, Server, check, gate_with, remaining, rule, settings};
 
@@ -109,27 +111,80 @@ async fn ask(gate: &SharedGate) -> Asked<'_> {
     }
 }
 
-/// Questions follow lone calls and calls by the store's thread, while these are under way.
+/// Questions follow lone calls, one by one and many at once, and calls by the store's thread, while these are under way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came() {
     let server = Server::start(&[]);
     let (gate, _) = gate_of(&server, LONG, AlgorithmKind::FixedWindow, MANY).await;
     let mut expected = (0..MANY).rev();
     let mut asked = VecDeque::new();
-    let patterns = [(1, 0), (2, 0), (3, 2), (1, 0), (1, 1), (2, 1), (3, 2), (1, 1), (1, 0)];
-    let rounds = (0..200).map(|round| (round % 20 * 9 / 19, 0));
-    let patterns = rounds.flat_map(|batch| patterns.into_iter().chain([batch]));
-    for (step, (more, left)) in patterns.enumerate() {
-        for _ in 0..more {
-            asked.push_back(ask(&gate).await);
+    for round in 0..20 {
+        // The questions that are asked, and the questions that wait then.
+        let pairs = [(1, 0), (2, 1), (1, 1), (1, 0)].into_iter().cycle().take(100);
+        for (more, left) in pairs.chain([(2 + round / 2, 2), (1, 0)]) {
+            for _ in 0..more {
+                asked.push_back(ask(&gate).await);
+            }
+            while asked.len() > left
+                && let Some(first) = asked.pop_front()
+            {
+                assert_eq!(Some(first.await), expected.next(), "in round {round}");
+            }
         }
-        while asked.len() > left
-            && let Some(first) = asked.pop_front()
-        {
-            assert_eq!(Some(first.await), expected.next(), "in step {step}");
-        }
+        // After many at once, the connection rests.
+        sleep(Duration::from_millis(100)).await;
     }
     assert!(gate.counts().merged > 0, "some went by the store's thread");
+}
+
+#[tokio::test]
+async fn many_that_wait_with_a_lone_call_are_decided_as_under_load() {
+    let same = |_| "ada".to_owned();
+    let own = |number: usize| number.to_string();
+    // An admitted request has a part of this node's share.
+    for (user, is_admitted) in [(same as fn(usize) -> String, false), (own, true)] {
+        let server = Server::start(&[]);
+        let (gate, events) = gate(&server, Duration::from_millis(300)).await;
+        let open = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
+        gate.replace(Policy::new(vec![open]).unwrap()).unwrap();
+        assert!(!check(&gate, "bob", 1).await.is_degraded());
+        server.signal("STOP");
+        let (gate, mut asked) = (Arc::new(gate), JoinSet::new());
+        for number in 0..9 {
+            let gate = Arc::clone(&gate);
+            asked.spawn(async move {
+                let answer = check(&gate, &user(number), 1).await;
+                (answer.is_overloaded(), answer.is_allowed())
+            });
+        }
+        let answers = asked.join_all().await;
+        server.signal("CONT");
+        assert_eq!(answers, [(true, is_admitted); 9]);
+        assert!(!events.seen().iter().any(|message| message.starts_with("lost")));
+    }
+}
+
+#[tokio::test]
+async fn a_question_does_not_wait_for_the_end_of_a_lone_call_that_takes_long() {
+    let server = Server::start(&[]);
+    let (gate, _) = gate(&server, LONG).await;
+    let gate = Arc::new(gate);
+    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
+    let mut asked = JoinSet::new();
+    for under_way in 1..=2 {
+        let own = Arc::clone(&gate);
+        asked.spawn(async move { remaining(&own).await });
+        let sent = async {
+            while gate.counts().under_way < under_way {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        timeout(LONG / 2, sent).await.expect("it was sent");
+    }
+    server.run::<()>(&["CLIENT", "UNPAUSE"]);
+    let mut left = asked.join_all().await;
+    left.sort_unstable();
+    assert_eq!(left, [LIMIT - 2, LIMIT - 1]);
 }
 
 /// If the machine is busy, some calls go by the store's thread, which may send a question at once.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{Descriptor, Policy, Request, SharedGate, StoreSettings};
+use tidegate::{Descriptor, Policy, Request, SharedGate};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
@@ -17,7 +17,7 @@ use crate::faults::{closed, lasting};
 use crate::server::load::{Load, algorithm_of, rules};
 use crate::server::nodes::Nodes;
 use crate::server::records::{OwnValues, Record};
-use crate::server::{Events, LONG, Server, long};
+use crate::server::{Events, LONG, Server, defaults, long};
 
 /// The index of the frozen primary.
 const FROZEN: usize = 2;
@@ -35,7 +35,7 @@ fn cluster() -> Nodes {
 }
 
 fn gate(nodes: &Nodes) -> Arc<SharedGate> {
-    let mut settings = StoreSettings::new(nodes.url().parse().unwrap());
+    let mut settings = defaults(&nodes.url());
     if !long() {
         settings.timeout = Duration::from_millis(500);
     }
@@ -110,7 +110,7 @@ async fn a_gate_that_is_started_while_a_primary_is_frozen_is_exact_for_the_other
 
 /// Makes a gate that was not given the time to reach its store.
 fn new_gate(url: &str, timeout: Duration) -> SharedGate {
-    let mut settings = StoreSettings::new(url.parse().unwrap());
+    let mut settings = defaults(url);
     settings.timeout = timeout;
     let policy = Policy::new(closed(rules())).unwrap();
     SharedGate::new(policy, settings, Events::default().observer()).unwrap()

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate, StoreSettings,
-};
+use tidegate::{AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate};
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{sleep, timeout};
 
 use crate::faults::closed;
 use crate::server::nodes::{Nodes, Watched, until};
 use crate::server::proxy::{Proxy, Way};
-use crate::server::{Events, LONG, Server, gate_over, in_use, rule};
+use crate::server::{Events, LONG, Server, defaults, gate_over, in_use, rule};
 
 /// Units a day, and the number of them that are admitted before the primary falls silent.
 const LIMIT: u64 = 10_000;
@@ -42,7 +40,7 @@ async fn ask<'g>(gate: &'g SharedGate, (algorithm, user): Of<'_>, cost: u64) -> 
 }
 
 async fn gate(url: &str, rules: Vec<RuleSpec>) -> (Arc<SharedGate>, Events) {
-    let mut settings = StoreSettings::new(url.parse().unwrap());
+    let mut settings = defaults(url);
     settings.timeout = Duration::from_millis(500);
     settings.nodes = Some(1);
     let (policy, events) = (Policy::new(rules).unwrap(), Events::default());

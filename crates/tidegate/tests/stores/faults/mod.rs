@@ -20,16 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{
-    AlgorithmKind, OnStoreError, Policy, RuleSpec, SharedGate, StoreError, StoreSettings,
-};
+use tidegate::{AlgorithmKind, OnStoreError, Policy, RuleSpec, SharedGate, StoreError};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use crate::server::load::{Load, limit, rules, takes_ahead};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::records::OwnValues;
-use crate::server::{Server, check, gate_with, long, rule, settings};
+use crate::server::{Server, check, defaults, gate_with, long, rule, settings};
 
 /// Returns how long a fault lasts.
 pub(crate) fn lasting() -> Duration {
@@ -59,7 +57,7 @@ async fn drive(
     asks_again: bool,
     fault: impl AsyncFnOnce(),
 ) -> OwnValues {
-    let settings = StoreSettings::new(url.parse().unwrap());
+    let settings = defaults(url);
     let (gate, _) = gate_with(settings, closed(rules)).await;
     let gate = Arc::new(gate);
     let load = Load::begin(Arc::clone(&gate), asks_again);

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use tidegate::{
     AlgorithmKind, Descriptor, LeaseSpec, OnStoreError, Request, RuleSpec, SharedGate, Spec,
-    StoreCounts, StoreError, StoreSettings,
+    StoreCounts, StoreError,
 };
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
 use crate::server::proxy::{Proxy, Way};
-use crate::server::{LONG, Server, gate_over, gate_with, long};
+use crate::server::{LONG, Server, defaults, gate_over, gate_with, long};
 
 /// Every algorithm whose units can be leased. The windows are so long that nothing leaves them in a test.
 const ALGORITHMS: [AlgorithmKind; 6] = [
@@ -227,7 +227,7 @@ async fn sums(
     let ends = Arc::new(AtomicBool::new(false));
     let mut all = Vec::new();
     for mode in MODES {
-        let mut settings = StoreSettings::new(url.parse().unwrap());
+        let mut settings = defaults(url);
         settings.nodes = Some(1);
         settings.timeout = DEADLINE;
         let gate = Arc::new(gate_with(settings, rules(mode)).await.0);

@@ -77,6 +77,11 @@ pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }
 
+/// Returns whether lone calls go over a connection of their runtime.
+pub fn has_lone_calls() -> bool {
+    std::env::var_os("TIDEGATE_DIRECT").is_some()
+}
+
 /// The events of the store, as text.
 #[derive(Clone, Default)]
 pub struct Events(Arc<Mutex<Vec<String>>>);
@@ -133,8 +138,15 @@ impl Events {
 /// A deadline that no machine misses, for tests with an available store.
 pub const LONG: Duration = Duration::from_secs(30);
 
-pub fn settings(url: &str) -> StoreSettings {
+/// Settings with their defaults.
+pub fn defaults(url: &str) -> StoreSettings {
     let mut settings = StoreSettings::new(url.parse().unwrap());
+    settings.direct = has_lone_calls();
+    settings
+}
+
+pub fn settings(url: &str) -> StoreSettings {
+    let mut settings = defaults(url);
     settings.timeout = LONG;
     // Otherwise the store would get calls and a key in addition to the tests' own; `nodes_seen` tests these.
     settings.nodes = Some(1);

@@ -1,7 +1,7 @@
 //! A proxy in front of a server that is slow, or loses what it carries.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,7 +28,7 @@ pub enum Way {
     Ends,
     /// All replies wait until the proxy is turned.
     HoldsAll,
-    /// The next reply is lost, with its connection. Then all data passes.
+    /// The next reply to a script is lost, with its connection. Then all data passes.
     LosesOne,
 }
 
@@ -43,7 +43,7 @@ pub struct Proxy {
 /// The treatment of data, and the scripts that passed.
 struct Traffic {
     way: watch::Sender<Way>,
-    /// The scripts that were sent to the server, but for its own checks of the store.
+    /// The scripts over limiters that were sent to the server.
     scripts: AtomicUsize,
     /// Commands wait once so many scripts were sent.
     most: watch::Sender<usize>,
@@ -107,6 +107,8 @@ async fn carry(client: TcpStream, named: watch::Receiver<u16>, traffic: Arc<Traf
     let (asked, answers) = client.into_split();
     let (answered, asks) = server.into_split();
     let is_old = || *named.borrow() != port;
+    // True if the last commands ran scripts over limiters.
+    let is_script = AtomicBool::new(false);
     let mut turns = traffic.way.subscribe();
     let ends = async {
         let mut was = *turns.borrow_and_update();
@@ -119,8 +121,8 @@ async fn carry(client: TcpStream, named: watch::Receiver<u16>, traffic: Arc<Traf
         }
     };
     tokio::select! {
-        _ = forth(asked, asks, &traffic, is_old) => {}
-        _ = back(answered, answers, &traffic.way, is_old) => {}
+        _ = forth(asked, asks, &traffic, &is_script, is_old) => {}
+        _ = back(answered, answers, &traffic.way, &is_script, is_old) => {}
         () = ends => {}
     }
 }
@@ -129,6 +131,7 @@ async fn forth(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     traffic: &Traffic,
+    is_script: &AtomicBool,
     is_old: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
@@ -137,9 +140,11 @@ async fn forth(
         if read == 0 || *traffic.way.borrow() == Way::Ends && is_old() {
             return Ok(());
         }
-        // The check of the store is a script too, over a key of its own.
+        // The checks of the store are scripts too, without a key or over a key of their own.
         let text = String::from_utf8_lossy(&buffer[..read]);
-        let scripts = text.split("EVAL").skip(1).filter(|one| !one.contains("tidegate:?")).count();
+        let of_limiters = |one: &&str| one.contains("tidegate:") && !one.contains("tidegate:?");
+        let scripts = text.split("EVAL").skip(1).filter(of_limiters).count();
+        is_script.store(scripts > 0, SeqCst);
         let may_pass = |most: &usize| traffic.scripts.load(SeqCst) < *most;
         let _ = traffic.most.subscribe().wait_for(may_pass).await;
         to.write_all(&buffer[..read]).await?;
@@ -151,6 +156,7 @@ async fn back(
     mut from: tokio::net::tcp::OwnedReadHalf,
     mut to: tokio::net::tcp::OwnedWriteHalf,
     way: &watch::Sender<Way>,
+    is_script: &AtomicBool,
     is_old: impl Fn() -> bool,
 ) -> std::io::Result<()> {
     let mut buffer = vec![0; 1 << 16];
@@ -165,13 +171,13 @@ async fn back(
             Way::Slow(by) => tokio::time::sleep(by).await,
             Way::Lossy => continue,
             Way::Aged => age(bytes),
-            Way::LosesOne => {
+            Way::LosesOne if is_script.load(SeqCst) => {
                 way.send_replace(Way::Open);
                 return Ok(());
             }
             Way::Held if is_old() => drop(way.subscribe().wait_for(|way| *way != now).await),
             Way::HoldsAll => drop(way.subscribe().wait_for(|way| *way != now).await),
-            Way::Open | Way::Cut | Way::Held | Way::Ends => {}
+            Way::Open | Way::Cut | Way::Held | Way::Ends | Way::LosesOne => {}
         }
         to.write_all(bytes).await?;
     }
