@@ -5,8 +5,8 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Handles that do not belong to clients' connections: listeners, the store, files.
 const BESIDES: u64 = 64;
-/// Handles that a runtime needs to wait for its connections, and to be woken.
-const OF_A_RUNTIME: u64 = 4;
+/// Handles that a runtime needs to wait for its connections, to be woken, and for its connection to the store.
+const OF_A_RUNTIME: u64 = 6;
 /// Connections reserved for operators if there are few handles.
 const OF_OPERATORS: u64 = 8;
 

@@ -355,9 +355,11 @@ fn lets_wait(policy: &Policy) -> bool {
 
 fn shared(
     setup: Setup,
-    store: StoreSettings,
+    mut store: StoreSettings,
     events: &Arc<StoreEvents>,
 ) -> Result<SharedGate, Failure> {
+    // The threads of the listeners last as long as the process.
+    store.direct = true;
     let observer = Arc::clone(events);
     let gate = SharedGate::new(setup, store, move |event| observer.log(event));
     gate.map_err(Failure::usage)
