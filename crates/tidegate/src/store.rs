@@ -14,6 +14,9 @@ mod limiter_state;
 pub(crate) mod memory;
 
 #[cfg(feature = "redis")]
+use tidegate_core::{Micros, Timestamp};
+
+#[cfg(feature = "redis")]
 pub use limiter_state::{LimiterState, LimiterStep};
 #[cfg(feature = "redis")]
 #[doc(inline)]
@@ -32,6 +35,17 @@ pub use tidegate_store::contract::{
 #[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_store::step::{Ask, AskKind, TakenUnits};
+
+/// A reply that is earlier by as much is later: the clock of the store was set.
+#[cfg(feature = "redis")]
+const CLOCK_WAS_SET: Micros = Micros::from_millis(1_000);
+
+/// Returns whether a reply that was decided at `at`, by the store's clock, was overtaken by a reply that was decided at
+/// `last`.
+#[cfg(feature = "redis")]
+pub(crate) fn is_overtaken(at: Timestamp, last: Timestamp) -> bool {
+    at < last && last.since(at) < CLOCK_WAS_SET
+}
 
 #[cfg(test)]
 #[cfg(feature = "redis")]

@@ -8,7 +8,7 @@ use tidegate_core::Micros;
 use super::demand::Demand;
 use super::terms::{Size, Terms, held_for, shortened};
 use super::units::{Grant, GrantedLease, Rest};
-use crate::store::LimiterReport;
+use crate::store::{LimiterReport, is_overtaken};
 
 /// The smallest lease. When the store has less for each node, requests are decided there one by one.
 const LEAST: u64 = 2;
@@ -108,10 +108,16 @@ impl LeasedLimiter {
         LimiterReport { remaining, at: self.report.at.plus(passed), ..self.report }
     }
 
-    /// Notes the report about this limiter in a reply of the store.
-    pub(super) const fn reported(&mut self, now: Micros, report: LimiterReport) {
-        self.report = report;
-        self.heard = now;
+    /// Notes the report about this limiter in a reply of the store. A report that a later report has overtaken is dropped:
+    /// units that were leased in between would count as left in the store and as held here.
+    pub(super) fn reported(&mut self, now: Micros, report: LimiterReport) {
+        let last = self.report;
+        // Of requests that were decided at one instant, the last has taken most.
+        let is_before_last = report.at == last.at && report.remaining > last.remaining;
+        if !is_before_last && !is_overtaken(report.at, last.at) {
+            self.report = report;
+            self.heard = now;
+        }
     }
 
     /// Returns the units of a lease to ask for; `None` if a lease is on its way, more than half of the last lease is

@@ -111,6 +111,25 @@ fn a_lease_is_as_large_as_the_demand_the_terms_and_half_of_a_nodes_part_allow() 
 }
 
 #[test]
+fn a_report_from_before_the_last_is_dropped_unless_the_clock_of_the_store_was_set() {
+    for (earlier_ms, remaining, left) in
+        [(0, 490, 490), (0, 510, 500), (1, 490, 500), (999, 510, 500), (1_000, 510, 510)]
+    {
+        let mut book = Book::new(2);
+        ask_times(&mut book, 0, 1, 1);
+        reported(&mut book, 0, 7, 500);
+        let at_store = TAKEN.minus(Micros::from_millis(earlier_ms));
+        book.reported(at(1), &7, LimiterReport { remaining, at: at_store, idle_at: TAKEN });
+        let left_here = book.standing(at(1), &7).map(|standing| standing.remaining);
+        assert_eq!(
+            left_here,
+            Some(left),
+            "{remaining} left, {earlier_ms} ms before the last report"
+        );
+    }
+}
+
+#[test]
 fn leased_units_are_spent_here_and_the_rest_is_the_stores() {
     let (mut book, ticket) = leased();
     let stands = LimiterReport {

@@ -42,8 +42,10 @@ pub(crate) enum Fault {
     Fails(StoreError),
     /// The store decides, and its reply is too late for the caller.
     IsLate,
-    /// The reply takes so long.
+    /// The request takes so long, and the reply no time.
     Takes(Duration),
+    /// The store decides, and its reply takes so long.
+    RepliesAfter(Duration),
 }
 
 /// The store. Its clones are the same store.
@@ -200,6 +202,11 @@ impl Store for FakeStore {
             Some(Fault::Takes(time)) => {
                 sleep(time).await;
                 Ok(self.decide(asks, args))
+            }
+            Some(Fault::RepliesAfter(time)) => {
+                let reply = self.decide(asks, args);
+                sleep(time).await;
+                Ok(reply)
             }
             None => Ok(self.decide(asks, args)),
         }

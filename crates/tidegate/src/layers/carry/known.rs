@@ -6,10 +6,10 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Micros, Rule, Timestamp, Token, UsedUnits};
+use tidegate_core::{Rule, Timestamp, Token, UsedUnits};
 
 use crate::key::{Fingerprint, Seed};
-use crate::store::{KeyAsk, KnownUse};
+use crate::store::{KeyAsk, KnownUse, is_overtaken};
 
 /// The number of locks that limiters are spread over.
 const SHARDS: usize = 64;
@@ -17,8 +17,6 @@ const SHARDS: usize = 64;
 const GROUPS: usize = 128;
 /// The maximum number of limiters in a group: 65,536 in all, of some 300 bytes each at most.
 const PLACES: usize = 8;
-/// A report that is earlier by more than this is later: the clock of the store was set.
-const ORDERED: Micros = Micros::from_millis(1_000);
 /// Servers share this many places for their losses, by their numbers.
 const SERVERS: usize = 64;
 
@@ -233,8 +231,7 @@ impl KnownLimiters {
             return;
         };
         let is_same = before.data == Some(data);
-        let is_early = at < before.at && before.at.since(at) < ORDERED;
-        if is_same && is_early {
+        if is_same && is_overtaken(at, before.at) {
             return;
         }
         // A reply of other data says nothing of the units that are known, unless these were carried with it. Else they

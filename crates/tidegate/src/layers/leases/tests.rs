@@ -115,6 +115,30 @@ async fn a_request_that_is_dropped_while_the_store_decides_releases_what_it_held
     assert_eq!(used(&layer), before);
 }
 
+/// The units that were left before a lease, and the units of the lease, are not both left.
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_a_lease_has_overtaken_reports_nothing_more_as_left() {
+    let asks = [ask(0, "a", 1)];
+    for later in [Duration::ZERO, Duration::from_millis(1)] {
+        let layer = layer();
+        for _ in 0..2 {
+            assert!(check(&layer, &asks).await.allowed);
+        }
+        // The third request of a life begins a lease, whose reply comes first.
+        layer.inner.fault([Some(Fault::RepliesAfter(Duration::from_millis(50)))]);
+        let overtakes = async {
+            tokio::time::advance(later).await;
+            let_tasks_run().await;
+            assert_eq!(layer.counts().taken, 3);
+        };
+        let (overtaken, ()) = tokio::join!(check(&layer, &asks), overtakes);
+        assert!(overtaken.allowed);
+        let by_lease = check(&layer, &asks).await;
+        let left = by_lease.replies[0].as_ref().map(|reply| reply.decided.decision.remaining);
+        assert_eq!((layer.counts().spent, left), (1, Some(LIMIT - 4)), "{later:?} later");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_is_not_spent_of_a_lease_comes_back_once() {
     let layer = with_lease().await;
