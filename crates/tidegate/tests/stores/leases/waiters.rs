@@ -15,8 +15,12 @@ const LIMIT: u64 = 5_000;
 /// A command of the slow log: its number, time and length, its words, and its sender.
 type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
-/// Returns how many scripts ran so far over the key of a user.
-fn asked_for(server: &Server, user: &str) -> usize {
+/// The arguments of a server that logs every command.
+pub(super) const LOG_ALL: [&str; 4] =
+    ["--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"];
+
+/// Returns how many scripts are logged that ran over a key with this text, such as a user.
+pub(super) fn asked_for(server: &Server, user: &str) -> usize {
     let names = |word: &Vec<u8>| String::from_utf8_lossy(word).contains(user);
     let is_script = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"EVAL");
     let logged: Vec<Logged> = server.run(&["SLOWLOG", "GET", "100000"]);
@@ -41,8 +45,7 @@ async fn waiter(gate: &Arc<SharedGate>, user: &str, cost: u64) -> JoinHandle<boo
 
 #[tokio::test]
 async fn a_lease_that_comes_back_wakes_the_waiters_of_its_key_and_no_others() {
-    let log = ["--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"];
-    let (server, began) = (Server::start(&log), Instant::now());
+    let (server, began) = (Server::start(&LOG_ALL), Instant::now());
     let wait = OnExcess::Wait { wait: Duration::from_secs(2 * 86_400), max_waiters: 9 };
     let mut rule = leased(AlgorithmKind::FixedWindow, LIMIT).on_excess(wait);
     rule.lease = Some(LeaseSpec { max_percent: 20, life: Duration::from_secs(1) });
