@@ -25,7 +25,7 @@ use tidegate::{
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::server::{Server, long, settings};
+use crate::server::{LONG, Server, long, settings};
 use words::expected;
 
 /// Nodes over one store.
@@ -192,6 +192,11 @@ fn judge(pairs: &[Pair], mut history: Vec<Answered>) -> (usize, usize) {
     (admitted, history.len() - admitted)
 }
 
+/// Returns whether requests were admitted and denied.
+fn is_saturated(all: &[Answered]) -> bool {
+    [true, false].iter().all(|allowed| all.iter().any(|answer| answer.allowed == *allowed))
+}
+
 /// Sends requests to nodes with enough time for each of them, and compares every answer.
 async fn all_are_right(
     server: &Server,
@@ -201,14 +206,17 @@ async fn all_are_right(
     let mut patient = settings(&server.url());
     patient.nodes = Some(GATES);
     let gates = nodes(&patient, pairs).await;
-    let history = history(&gates, TASKS, asks).await;
+    let (mut all, began) = (Vec::new(), Instant::now());
+    // A machine that stands still may leave a node no time to ask. Then all nodes ask again.
+    while !is_saturated(&all) || counts(&gates).iter().any(|node| node.merged == 0) {
+        assert!(began.elapsed() < LONG, "no requests went together: {:?}", counts(&gates));
+        all.extend(history(&gates, TASKS, asks.clone()).await);
+    }
     let counts = counts(&gates);
-    let (admitted, denied) = judge(pairs, history);
+    let (admitted, denied) = judge(pairs, all);
     let names: Vec<_> = pairs.iter().map(|pair| pair.spec.name.as_str()).collect();
     println!("{}: {admitted} admitted, {denied} denied", names.join(", "));
-    assert!(admitted > 0 && denied > 0, "{names:?} was not saturated");
     for node in counts {
-        assert!(node.merged > 0, "requests went together: {node:?}");
         assert_eq!((node.local, node.shed, node.late), (0, 0, 0), "the store decided all");
     }
 }
