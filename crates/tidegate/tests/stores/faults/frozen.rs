@@ -13,7 +13,7 @@ use tidegate::{Descriptor, Policy, Request, SharedGate};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
-use crate::faults::{closed, lasting};
+use crate::faults::{closed, while_it_lasts};
 use crate::server::load::{Load, algorithm_of, rules};
 use crate::server::nodes::Nodes;
 use crate::server::records::{OwnValues, Record};
@@ -68,7 +68,7 @@ async fn drive(nodes: &Nodes, gate: Arc<SharedGate>, message: &str) -> [OwnValue
     let alone = Instant::now() + ALONE;
     ask_until(&gate, key, |_| Instant::now() >= alone).await;
     let load = Load::begin(Arc::clone(&gate), false);
-    sleep(lasting()).await;
+    while_it_lasts().await;
     let lifted = Instant::now();
     nodes.all[FROZEN].signal("CONT");
     ask_until(&gate, key, |degraded| !degraded).await;

@@ -34,6 +34,14 @@ pub(crate) fn lasting() -> Duration {
     if long() { Duration::from_secs(5) } else { Duration::from_millis(300) }
 }
 
+/// Waits for as long as a fault lasts, in steps: if the machine stands still, requests follow in the other steps.
+pub(crate) async fn while_it_lasts() {
+    const STEPS: u32 = 30;
+    for _ in 0..STEPS {
+        sleep(lasting() / STEPS).await;
+    }
+}
+
 /// The settings of a usual setup, with the default deadline. Rules refuse while the store is unavailable, so
 /// only the store admits.
 pub(crate) fn closed(rules: Vec<RuleSpec>) -> Vec<RuleSpec> {
@@ -94,7 +102,7 @@ async fn none_over(url: &str, message: &str, fault: impl AsyncFnOnce()) -> OwnVa
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_fault() {
     let server = Server::start(&[]);
-    none_over(&server.url(), "none", async || sleep(lasting()).await).await;
+    none_over(&server.url(), "none", async || while_it_lasts().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -103,7 +111,7 @@ async fn a_killed_server_that_kept_its_data_goes_on_from_it() {
     let url = server.url();
     let kill = async || {
         server.kill();
-        sleep(lasting()).await;
+        while_it_lasts().await;
         block_in_place(|| server.start_again(&["--appendonly", "yes"]));
     };
     let values = none_over(&url, "`kill -9`, data on disk (`appendfsync always`)", kill).await;
@@ -116,7 +124,7 @@ async fn a_killed_server_that_lost_its_data_admits_nothing_more() {
     let url = server.url();
     let kill = async || {
         server.kill();
-        sleep(lasting()).await;
+        while_it_lasts().await;
         block_in_place(|| server.start_again(&[]));
     };
     let values = under_load(&url, rules(), "`kill -9`, data lost", kill).await;
@@ -129,7 +137,7 @@ async fn a_stopped_server_that_goes_on_takes_late_what_nobody_waits_for_any_more
     let server = Server::start(&[]);
     let stop = async || {
         server.signal("STOP");
-        sleep(lasting()).await;
+        while_it_lasts().await;
         server.signal("CONT");
     };
     let values = none_over(&server.url(), "SIGSTOP, SIGCONT", stop).await;
@@ -154,7 +162,7 @@ async fn a_store_that_runs_out_of_memory_under_load_goes_on_with_the_limiters_it
     let server = Server::start(&["--maxmemory-policy", "noeviction"]);
     let fill = async || {
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "1mb"]);
-        sleep(lasting()).await;
+        while_it_lasts().await;
         server.run::<()>(&["CONFIG", "SET", "maxmemory", "0"]);
     };
     let values = none_over(&server.url(), "no memory left (-OOM)", fill).await;
@@ -168,7 +176,7 @@ async fn a_script_of_somebody_that_does_not_end_keeps_all_others_waiting() {
         let (mut hog, mut controls) = (server.connect(), server.connect());
         let endless = redis::cmd("EVAL").arg("while true do end").arg(0).get_packed_command();
         hog.send_packed_command(&endless).unwrap();
-        sleep(lasting()).await;
+        while_it_lasts().await;
         // The script can be killed once it has run for the configured threshold.
         let mut kill = || redis::cmd("SCRIPT").arg("KILL").exec(&mut controls);
         block_in_place(|| while kill().is_err() {});
@@ -202,7 +210,7 @@ async fn answers_that_come_too_late_are_lost_or_cut_off_take_and_admit_nobody() 
                 return again_and_again(&proxy, way).await;
             }
             proxy.turn(way);
-            sleep(lasting()).await;
+            while_it_lasts().await;
             proxy.turn(Way::Open);
         })
         .await;
