@@ -11,9 +11,9 @@ use std::time::Duration;
 use tidegate::store::Store;
 use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, SharedGate};
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
-use crate::server::{Events, LONG, Server, check, gate_with, remaining, rule, settings};
+use crate::server::{Events, LOG_ALL, LONG, Server, check, gate_with, remaining, rule, settings};
 
 const LIMIT: u64 = 100;
 /// The units of questions in order.
@@ -47,12 +47,12 @@ async fn open(server: &Server, gate: &SharedGate) {
     }
 }
 
-/// The ids of the connections whose last command ran a script, in the order in which they were opened.
+/// The addresses of the connections whose last command ran a script, in the order in which they were opened.
 fn scripts(server: &Server) -> Vec<String> {
     let list: String = server.run(&["CLIENT", "LIST"]);
     let clients = list.lines().filter(|line| line.contains("cmd=eval"));
-    let ids = clients.filter_map(|line| line.split(' ').next()?.strip_prefix("id="));
-    ids.map(str::to_owned).collect()
+    let addresses = clients.filter_map(|line| line.split(' ').nth(1)?.strip_prefix("addr="));
+    addresses.map(str::to_owned).collect()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -61,7 +61,7 @@ async fn a_connection_of_the_runtime_that_is_closed_costs_no_request_a_decision(
     let (gate, events) = gate(&server, Duration::from_secs(30)).await;
     for round in 1..=3 {
         let last = scripts(&server).pop().unwrap();
-        server.run::<()>(&["CLIENT", "KILL", "ID", &last]);
+        server.run::<()>(&["CLIENT", "KILL", "ADDR", &last]);
         assert_eq!(remaining(&gate).await, LIMIT - round);
         open(&server, &gate).await;
     }
@@ -71,11 +71,24 @@ async fn a_connection_of_the_runtime_that_is_closed_costs_no_request_a_decision(
 
 #[tokio::test]
 async fn one_call_without_a_reply_shows_an_outage_and_its_units_come_back() {
-    let server = Server::start(&[]);
+    let began = Instant::now();
+    while !does_one_call_show_an_outage().await {
+        assert!(began.elapsed() < LONG, "no lone call without a reply showed an outage");
+    }
+}
+
+/// Returns false if the call went by the store's thread, or if this process had no processor time while it waited for the
+/// reply: then the answer reports overload.
+async fn does_one_call_show_an_outage() -> bool {
+    let server = Server::start(&LOG_ALL);
     let (gate, events) = gate(&server, Duration::from_millis(300)).await;
+    let own = scripts(&server).pop();
     server.signal("STOP");
     let answer = check(&gate, "ada", 60).await;
-    assert!(answer.is_degraded() && !answer.is_allowed() && !answer.is_overloaded());
+    assert!(answer.is_degraded() && !answer.is_allowed());
+    if answer.is_overloaded() {
+        return false;
+    }
     while !events.seen().iter().any(|message| message.starts_with("lost")) {
         sleep(Duration::from_millis(1)).await;
     }
@@ -83,8 +96,10 @@ async fn one_call_without_a_reply_shows_an_outage_and_its_units_come_back() {
     while gate.counts().undone == 0 {
         sleep(Duration::from_millis(1)).await;
     }
+    let sent_by = server.senders_of("ada").pop();
     gate.store().fit().await;
     assert!(check(&gate, "ada", LIMIT).await.is_allowed(), "all units are back");
+    sent_by == own
 }
 
 #[tokio::test]
@@ -200,11 +215,12 @@ async fn a_question_that_no_caller_waits_for_is_not_sent() {
         let before = calls(&server);
         let first = ask(&gate).await;
         let mut peek = Box::pin(gate.peek(&request));
-        assert!(poll_fn(|context| Poll::Ready(peek.as_mut().poll(context))).await.is_pending());
+        // If this thread stands still between the question and the look at its reply, the reply is there.
+        let waits = poll_fn(|context| Poll::Ready(peek.as_mut().poll(context))).await.is_pending();
         drop(peek);
         assert_eq!(first.await, LIMIT + 1 - 2 * round);
         assert_eq!(remaining(&gate).await, LIMIT - 2 * round);
-        if calls(&server) - before == 2 {
+        if waits && calls(&server) - before == 2 {
             return;
         }
     }

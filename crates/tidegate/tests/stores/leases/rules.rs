@@ -5,11 +5,10 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Policy, Request, RuleSpec, Spec};
 use tokio::time::{Instant, sleep};
 
-use super::waiters::{LOG_ALL, asked_for};
 use super::{held, leased, node, until_held, until_leased};
 use crate::faults::lost::{MOST_ASKED, Newer};
 use crate::server::proxy::Proxy;
-use crate::server::{LONG, Server, check, rule};
+use crate::server::{LOG_ALL, LONG, Server, check, rule};
 
 const LIMIT: u64 = 5_000;
 
@@ -163,7 +162,7 @@ async fn a_refusal_by_another_rule_reports_what_is_left_with_what_was_put_back()
         assert!(left <= LIMIT - admitted, "{admitted} admitted: {answer:?}");
         // The store was asked about the other rule alone, so this node held a unit of this rule for the request. Units
         // that are on their way to the node, or back, are missing from what is left until they arrive.
-        if asked_for(&server, "fixed_window:ada") == 0 && left == LIMIT - admitted {
+        if server.senders_of("fixed_window:ada").is_empty() && left == LIMIT - admitted {
             assert!(own.decision().is_allowed(), "{answer:?}");
             return;
         }

@@ -8,25 +8,9 @@ use tokio::task::{JoinHandle, yield_now};
 use tokio::time::{Instant, timeout};
 
 use super::{leased, node, until_leased};
-use crate::server::{LONG, Server, check};
+use crate::server::{LOG_ALL, LONG, Server, check};
 
 const LIMIT: u64 = 5_000;
-
-/// A command of the slow log: its number, time and length, its words, and its sender.
-type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
-
-/// The arguments of a server that logs every command.
-pub(super) const LOG_ALL: [&str; 4] =
-    ["--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"];
-
-/// Returns how many scripts are logged that ran over a key with this text, such as a user.
-pub(super) fn asked_for(server: &Server, user: &str) -> usize {
-    let names = |word: &Vec<u8>| String::from_utf8_lossy(word).contains(user);
-    let is_script = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"EVAL");
-    let logged: Vec<Logged> = server.run(&["SLOWLOG", "GET", "100000"]);
-    let asked = logged.iter().map(|(_, _, _, words, ..)| words);
-    asked.filter(|words| words.first().is_some_and(is_script) && words.iter().any(names)).count()
-}
 
 /// Starts a request that may wait, and returns when it waits or has ended.
 async fn waiter(gate: &Arc<SharedGate>, user: &str, cost: u64) -> JoinHandle<bool> {
@@ -65,7 +49,7 @@ async fn a_lease_that_comes_back_wakes_the_waiters_of_its_key_and_no_others() {
         assert!(timeout(LONG, ada).await.unwrap().unwrap(), "the units of the lease are hers");
         let _ = check(&gate, "bob", 1).await;
         // One took the limit. The waiter asked when it came and again when it had its place.
-        assert_eq!(asked_for(&server, &zelda), 3);
+        assert_eq!(server.senders_of(&zelda).len(), 3);
         assert!(!other.is_finished());
         return other.abort();
     }

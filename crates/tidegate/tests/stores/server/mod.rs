@@ -70,7 +70,24 @@ impl Server {
         });
         command.query(&mut redis::Client::open(self.url())?.get_connection()?)
     }
+
+    /// The addresses that sent the logged scripts over a key with this text, such as a user, the latest script first.
+    pub fn senders_of(&self, text: &str) -> Vec<String> {
+        let names = |word: &Vec<u8>| String::from_utf8_lossy(word).contains(text);
+        let is_script = |word: &Vec<u8>| word.to_ascii_uppercase().starts_with(b"EVAL");
+        let logged: Vec<Logged> = self.run(&["SLOWLOG", "GET", "100000"]);
+        let of_key = logged.into_iter().filter(|(_, _, _, words, ..)| {
+            words.first().is_some_and(is_script) && words.iter().any(names)
+        });
+        of_key.map(|(_, _, _, _, sender, _)| sender).collect()
+    }
 }
+
+/// The arguments of a server that logs every command.
+pub const LOG_ALL: [&str; 4] = ["--slowlog-log-slower-than", "0", "--slowlog-max-len", "100000"];
+
+/// A command of the slow log: its number, time and length, its words, and the address and name of its sender.
+type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
 /// Returns whether tests may take long.
 pub fn long() -> bool {
