@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::dispatch::{FEW_WAITING, Link};
+use super::dispatch::{FEW_WAITING, LATELY, Link};
 use super::inbox::{Inbox, MOST_LONE_LIMITERS, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, plain_address};
 use super::script::Call;
@@ -47,7 +47,7 @@ const LOADED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(5);
 /// A call with more limiters goes by the store's thread.
 const MOST_LIMITERS: usize = MOST_LONE_LIMITERS / MOST_RUNTIMES;
-/// A task that wakes so much later than it should has stood still, and its silence says nothing about the store.
+/// A task that wakes so much later than it should has stood still.
 const STALL: Duration = Duration::from_millis(3);
 
 /// The connections to a store.
@@ -90,6 +90,10 @@ struct CallUnderWay {
     until: Instant,
     /// Tells its task why there was no reply when its time is over.
     over: Option<oneshot::Sender<StoreError>>,
+    /// The number of replies over all connections before.
+    replies: u64,
+    /// True if this runtime has stood still since, so that the silence says nothing about the store.
+    has_stalled: bool,
     /// The number of questions that came since.
     others: usize,
     /// True if one of them is about the same limiter.
@@ -188,6 +192,7 @@ impl DirectLinks {
             && question.asked.keys.len() <= MOST_LIMITERS
             && question.asked.may_run_at(server)
             && self.shared.inbox.waiting() == 0
+            && !self.shared.was_loaded(LATELY)
             && !is_unwatched;
         may_be.then_some(server)
     }
@@ -240,6 +245,8 @@ impl DirectLink {
             began,
             until: question.deadline,
             over: Some(over),
+            replies: links.shared.replies.load(Relaxed),
+            has_stalled: false,
             others: 0,
             is_shared: false,
         };
@@ -260,14 +267,15 @@ impl DirectLink {
 }
 
 impl CallUnderWay {
-    /// The reason for no reply in time: few calls are decided as in an outage, and many as under load, because no limit may
-    /// open for them. Nor may it if this runtime has stood still.
-    fn without_reply(&self, shared: &StoreState, has_stalled: bool) -> StoreError {
+    /// The reason for no reply in time: few calls to a silent store are decided as in an outage, and all others as under
+    /// load, because no limit may open for them.
+    fn without_reply(&self, shared: &StoreState) -> StoreError {
         let direct = usize::try_from(shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
         let waiting = shared.inbox.waiting();
         // Questions of this runtime may have been decided without the store by now.
         let all = waiting.max(self.others).saturating_add(direct);
-        if !has_stalled && all <= FEW_WAITING {
+        let is_silent = shared.replies.load(Relaxed) == self.replies && !self.has_stalled;
+        if is_silent && all <= FEW_WAITING {
             return StoreError::Timeout;
         }
         // Another runtime may ask about the same limiter.
@@ -297,6 +305,9 @@ async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut at: Instant) {
         let now = Instant::now();
         let mut links = direct.lock();
         let Some(link) = links.get_mut(&runtime) else { return };
+        if let LinkState::UnderWay(call) = &mut link.state {
+            call.has_stalled |= now > at + STALL;
+        }
         let is_long = match &mut link.state {
             LinkState::UnderWay(call) if call.until > now && call.over.is_some() => {
                 at = call.until.min(now + patience(shared));
@@ -307,7 +318,7 @@ async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut at: Instant) {
                     && let Some(over) = call.over.take()
                 {
                     // A reply may have come just now.
-                    let _ = over.send(call.without_reply(shared, now > at + STALL));
+                    let _ = over.send(call.without_reply(shared));
                 }
                 // Under the lock, so that the next call begins another watch.
                 link.watch = None;

@@ -203,6 +203,10 @@ pub(super) struct StoreState {
     servers: Mutex<KnownServers>,
     /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
     pub(super) fit_server: AtomicU64,
+    /// The number of replies over all connections.
+    pub(super) replies: AtomicU64,
+    /// The time of the last load, in microseconds since the start; 0 before the first.
+    loaded_at: AtomicU64,
 }
 
 /// The servers that connections were opened to, and the number of the last.
@@ -231,6 +235,8 @@ impl StoreState {
             began: Instant::now(),
             servers: Mutex::default(),
             fit_server: AtomicU64::new(0),
+            replies: AtomicU64::new(0),
+            loaded_at: AtomicU64::new(0),
             settings,
         }
     }
@@ -258,6 +264,23 @@ impl StoreState {
         number
     }
 
+    fn elapsed_us(&self, now: Instant) -> u64 {
+        u64::try_from(now.duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// Notes that many requests wait for the store's thread.
+    pub(super) fn note_load(&self, now: Instant) {
+        self.loaded_at.store(self.elapsed_us(now), Relaxed);
+    }
+
+    /// Returns whether many requests waited within this time.
+    pub(super) fn was_loaded(&self, within: Duration) -> bool {
+        match self.loaded_at.load(Relaxed) {
+            0 => false,
+            at_us => Instant::now() < self.began + Duration::from_micros(at_us) + within,
+        }
+    }
+
     /// Counts a request that was not decided because of overload, and reports the beginning of an
     /// overload.
     pub(super) fn note_overloaded(&self) {
@@ -270,7 +293,7 @@ impl StoreState {
     /// was reported within the last minute.
     pub(super) fn undecided(&self, error: &StoreError) -> bool {
         let kind = discriminant(error);
-        let now_us = u64::try_from(self.began.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let now_us = self.elapsed_us(Instant::now());
         let mut reported = self.undecided.lock().unwrap_or_else(PoisonError::into_inner);
         match reported.iter_mut().find(|(reported, _)| *reported == kind) {
             Some((_, at_us)) if now_us.saturating_sub(*at_us) < REPORTED_AGAIN_US => return false,

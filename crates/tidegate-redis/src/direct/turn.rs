@@ -95,6 +95,7 @@ impl LinkTurn {
         took: Duration,
     ) -> Option<CallTurn> {
         let shared = Arc::clone(&self.links.shared);
+        shared.replies.fetch_add(1, Relaxed);
         shared.counts.calls.add(Micros::from(took).as_micros(), 1);
         let route = link.link.route.clone();
         let reply = match value_or_error(value) {

@@ -37,7 +37,7 @@ use crate::link::NodeAddress;
 use crate::route::Route;
 use crate::store::StoreError;
 pub(super) use closed::{Answered, NoReplies};
-pub(crate) use expiry::FEW_WAITING;
+pub(crate) use expiry::{FEW_WAITING, LATELY};
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
@@ -193,6 +193,7 @@ impl StoreShard {
         state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
             state.busy_at = Some(now);
+            self.shared.note_load(real);
         }
     }
 
@@ -294,6 +295,7 @@ impl StoreShard {
             Ok(values) => values,
             Err(why) => return self.without_replies(state, flush.calls, why, is_latest),
         };
+        self.shared.replies.fetch_add(1, Relaxed);
         let mut answered = Answered::default();
         let took = now.duration_since(sent_at);
         self.shared.counts.calls.add(Micros::from(took).as_micros(), flush.calls.len() as u64);
