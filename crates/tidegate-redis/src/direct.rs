@@ -26,7 +26,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::dispatch::{FEW_WAITING, LATELY, Link};
+use super::dispatch::{FEW_WAITING, Link};
 use super::inbox::{Inbox, MOST_LONE_LIMITERS, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, plain_address};
 use super::script::Call;
@@ -192,7 +192,7 @@ impl DirectLinks {
             && question.asked.keys.len() <= MOST_LIMITERS
             && question.asked.may_run_at(server)
             && self.shared.inbox.waiting() == 0
-            && !self.shared.was_loaded(LATELY)
+            && !self.shared.rests()
             && !is_unwatched;
         may_be.then_some(server)
     }

@@ -205,8 +205,8 @@ pub(super) struct StoreState {
     pub(super) fit_server: AtomicU64,
     /// The number of replies over all connections.
     pub(super) replies: AtomicU64,
-    /// The time of the last load, in microseconds since the start; 0 before the first.
-    loaded_at: AtomicU64,
+    /// The time before which all calls go by the store's thread, in microseconds since the start.
+    lone_from: AtomicU64,
 }
 
 /// The servers that connections were opened to, and the number of the last.
@@ -236,7 +236,7 @@ impl StoreState {
             servers: Mutex::default(),
             fit_server: AtomicU64::new(0),
             replies: AtomicU64::new(0),
-            loaded_at: AtomicU64::new(0),
+            lone_from: AtomicU64::new(0),
             settings,
         }
     }
@@ -268,17 +268,14 @@ impl StoreState {
         u64::try_from(now.duration_since(self.began).as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Notes that many requests wait for the store's thread.
-    pub(super) fn note_load(&self, now: Instant) {
-        self.loaded_at.store(self.elapsed_us(now), Relaxed);
+    /// Sends all calls by the store's thread until then.
+    pub(super) fn rest_until(&self, then: Instant) {
+        self.lone_from.store(self.elapsed_us(then), Relaxed);
     }
 
-    /// Returns whether many requests waited within this time.
-    pub(super) fn was_loaded(&self, within: Duration) -> bool {
-        match self.loaded_at.load(Relaxed) {
-            0 => false,
-            at_us => Instant::now() < self.began + Duration::from_micros(at_us) + within,
-        }
+    /// Returns whether all calls go by the store's thread for now.
+    pub(super) fn rests(&self) -> bool {
+        self.elapsed_us(Instant::now()) < self.lone_from.load(Relaxed)
     }
 
     /// Counts a request that was not decided because of overload, and reports the beginning of an

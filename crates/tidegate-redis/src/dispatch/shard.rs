@@ -37,7 +37,8 @@ use crate::link::NodeAddress;
 use crate::route::Route;
 use crate::store::StoreError;
 pub(super) use closed::{Answered, NoReplies};
-pub(crate) use expiry::{FEW_WAITING, LATELY};
+pub(crate) use expiry::FEW_WAITING;
+use expiry::LATELY;
 
 /// Most calls sent as one write.
 const MOST_CALLS: usize = 64;
@@ -193,7 +194,7 @@ impl StoreShard {
         state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
             state.busy_at = Some(now);
-            self.shared.note_load(real);
+            self.shared.rest_until(real + LATELY);
         }
     }
 

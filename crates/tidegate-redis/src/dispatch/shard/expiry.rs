@@ -16,7 +16,7 @@ use crate::dispatch::pending::Pending;
 use crate::store::StoreError;
 
 /// The time that many requests are remembered.
-pub(crate) const LATELY: Duration = Duration::from_secs(1);
+pub(super) const LATELY: Duration = Duration::from_secs(1);
 /// Deadlines of silence after which a shard is unavailable; the second number is for a shard that was asked much
 /// lately.
 const PATIENCE: (u32, u32) = (3, 20);
