@@ -26,11 +26,10 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::dispatch::{FEW_WAITING, Link};
+use super::dispatch::Link;
 use super::inbox::{Inbox, MOST_LONE_LIMITERS, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, plain_address};
 use super::script::Call;
-use crate::store::StoreError;
 use turn::{CallTurn, LinkTurn};
 
 /// The maximum number of runtimes with a connection.
@@ -47,9 +46,6 @@ const LOADED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(5);
 /// A call with more limiters goes by the store's thread.
 const MOST_LIMITERS: usize = MOST_LONE_LIMITERS / MOST_RUNTIMES;
-/// A task that wakes so much later than it should has stood still.
-const STALL: Duration = Duration::from_millis(3);
-
 /// The connections to a store.
 pub(super) struct DirectLinks {
     shared: Arc<StoreState>,
@@ -86,17 +82,13 @@ enum LinkState {
 /// A call under way.
 struct CallUnderWay {
     asked: Arc<Call>,
-    began: Instant,
+    sent_at: Option<Instant>,
     until: Instant,
-    /// Tells its task why there was no reply when its time is over.
-    over: Option<oneshot::Sender<StoreError>>,
-    /// The number of replies over all connections before.
-    replies: u64,
-    /// True if this runtime has stood still since, so that the silence says nothing about the store.
-    has_stalled: bool,
+    /// Tells its task that its time is over, and whether others ask about the same limiter.
+    over: Option<oneshot::Sender<bool>>,
     /// The number of questions that came since.
     others: usize,
-    /// True if one of them is about the same limiter.
+    /// True if such a question is about the same limiter.
     is_shared: bool,
 }
 
@@ -108,8 +100,7 @@ struct OpenLink {
 
 impl DirectLinks {
     pub(super) fn new(shared: &Arc<StoreState>, own: Id) -> Arc<Self> {
-        let address =
-            plain_address(&shared.settings).filter(|_| shared.lone_limiters() > 0).cloned();
+        let address = plain_address(&shared.settings).filter(|_| shared.lone_limiters > 0).cloned();
         let shared = Arc::clone(shared);
         let under_way = AtomicUsize::new(0);
         Arc::new(Self { shared, address, own, by_runtime: Mutex::default(), under_way })
@@ -139,7 +130,7 @@ impl DirectLinks {
         {
             call.others += 1;
             call.is_shared |= call.asked.keys.iter().any(|key| question.asked.keys.contains(key));
-            let is_long = call.began.elapsed() >= patience(&self.shared);
+            let is_long = call.takes_long(&self.shared);
             link.waiting.push(question);
             if is_long {
                 link.hand_over(inbox);
@@ -237,23 +228,20 @@ impl DirectLink {
         links: &Arc<DirectLinks>,
         runtime: Id,
         question: &Question,
-    ) -> oneshot::Receiver<StoreError> {
+    ) -> oneshot::Receiver<bool> {
         let (over, is_over) = oneshot::channel();
-        let began = Instant::now();
         let call = CallUnderWay {
             asked: Arc::clone(&question.asked),
-            began,
+            sent_at: None,
             until: question.deadline,
             over: Some(over),
-            replies: links.shared.replies.load(Relaxed),
-            has_stalled: false,
             others: 0,
             is_shared: false,
         };
         self.state = LinkState::UnderWay(call);
         // Another runtime may have had this id before.
         if self.watch.as_ref().is_none_or(|(_, watch)| watch.is_finished()) {
-            let at = question.deadline.min(began + patience(&links.shared));
+            let at = question.deadline.min(Instant::now() + patience(&links.shared));
             let watch = watch(Arc::clone(links), runtime, at);
             self.watch = Some((at, tokio::spawn(watch)));
         }
@@ -267,20 +255,9 @@ impl DirectLink {
 }
 
 impl CallUnderWay {
-    /// The reason for no reply in time: few calls to a silent store are decided as in an outage, and all others as under
-    /// load, because no limit may open for them.
-    fn without_reply(&self, shared: &StoreState) -> StoreError {
-        let direct = usize::try_from(shared.counts.direct.load(Relaxed)).unwrap_or(usize::MAX);
-        let waiting = shared.inbox.waiting();
-        // Questions of this runtime may have been decided without the store by now.
-        let all = waiting.max(self.others).saturating_add(direct);
-        let is_silent = shared.replies.load(Relaxed) == self.replies && !self.has_stalled;
-        if is_silent && all <= FEW_WAITING {
-            return StoreError::Timeout;
-        }
-        // Another runtime may ask about the same limiter.
-        let together = self.is_shared || direct > 1 || waiting > self.others;
-        StoreError::Overloaded { together }
+    /// Returns whether it was sent long ago. Before that, a question would overtake it by the thread.
+    fn takes_long(&self, shared: &StoreState) -> bool {
+        self.sent_at.is_some_and(|at| at.elapsed() >= patience(shared))
     }
 }
 
@@ -305,20 +282,20 @@ async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut at: Instant) {
         let now = Instant::now();
         let mut links = direct.lock();
         let Some(link) = links.get_mut(&runtime) else { return };
-        if let LinkState::UnderWay(call) = &mut link.state {
-            call.has_stalled |= now > at + STALL;
-        }
         let is_long = match &mut link.state {
             LinkState::UnderWay(call) if call.until > now && call.over.is_some() => {
                 at = call.until.min(now + patience(shared));
-                call.began + patience(shared) <= now
+                call.takes_long(shared)
             }
             state => {
                 if let LinkState::UnderWay(call) = state
                     && let Some(over) = call.over.take()
                 {
+                    let under_way = direct.under_way.load(Relaxed);
+                    let others = shared.inbox.waiting().max(call.others);
+                    let has_others = call.is_shared || under_way > 1 || others > call.others;
                     // A reply may have come just now.
-                    let _ = over.send(call.without_reply(shared));
+                    let _ = over.send(has_others);
                 }
                 // Under the lock, so that the next call begins another watch.
                 link.watch = None;

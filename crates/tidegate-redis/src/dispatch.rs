@@ -42,7 +42,6 @@ use look::look_after;
 pub(super) use look::{LOOK, run_id};
 use pending::Pending;
 use redirect::{Redirect, Redirected};
-pub(super) use shard::FEW_WAITING;
 use shard::{FlushToSend, NoReplies, ShardHealth, StoreShard};
 
 /// The pause between two readings of the clock while anything waits.

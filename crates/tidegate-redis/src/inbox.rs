@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::audit::ReportedFindings;
 use super::counts::RequestCounts;
+use super::link::plain_address;
 use super::route::Delivered;
 use super::script::Call;
 use crate::settings::StoreSettings;
@@ -203,8 +204,8 @@ pub(super) struct StoreState {
     servers: Mutex<KnownServers>,
     /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
     pub(super) fit_server: AtomicU64,
-    /// The number of replies over all connections.
-    pub(super) replies: AtomicU64,
+    /// The part of `max_in_flight` for calls that go without the store's thread; 0 if all calls go by it.
+    pub(super) lone_limiters: usize,
     /// The time before which all calls go by the store's thread, in microseconds since the start.
     lone_from: AtomicU64,
 }
@@ -224,6 +225,9 @@ const MOST_SERVERS: usize = 1_024;
 
 impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
+        let has_lone_calls = settings.direct
+            && settings.max_in_flight >= 2 * MOST_LONE_LIMITERS
+            && plain_address(&settings).is_some();
         Self {
             inbox: Inbox::default(),
             counts: RequestCounts::default(),
@@ -235,17 +239,10 @@ impl StoreState {
             began: Instant::now(),
             servers: Mutex::default(),
             fit_server: AtomicU64::new(0),
-            replies: AtomicU64::new(0),
+            lone_limiters: if has_lone_calls { MOST_LONE_LIMITERS } else { 0 },
             lone_from: AtomicU64::new(0),
             settings,
         }
-    }
-
-    /// Returns the part of `max_in_flight` for calls that go without the store's thread; 0 if all calls go by it.
-    pub(super) const fn lone_limiters(&self) -> usize {
-        let are_allowed =
-            self.settings.direct && self.settings.max_in_flight >= 2 * MOST_LONE_LIMITERS;
-        if are_allowed { MOST_LONE_LIMITERS } else { 0 }
     }
 
     /// Returns the number of a run of a server, from 1 up; a new number if it does not tell its id.

@@ -87,8 +87,8 @@ pub struct StoreSettings {
     /// to the thread of the store and back (default false). Each runtime of tokio that asks has one such connection, up
     /// to 64. The runtime needs I/O and time, must last for many calls, and must be driven all the time. The setting has
     /// an effect over a single server by TCP without TLS, whose user may run `INFO`, with a `max_in_flight` of 512 or
-    /// more. The calls of one runtime are sent in the order in which they began, as long as the store takes at most a few
-    /// milliseconds for each.
+    /// more. The calls of one runtime are sent in the order in which they began, as long as the store takes at most a
+    /// quarter of `timeout`, and at most 5 ms, for each. A call without a reply in time is decided as under load.
     pub direct: bool,
 }
 

@@ -64,7 +64,7 @@ fn run_over(
     for suite in suites {
         let mut test = cargo(context, &["test", "--all-features", "--locked"]);
         test.args(*suite).args(OF_REDIS).args(besides).env("TIDEGATE_STORE_SERVER", server);
-        // The tests over Redis send each call by the store's thread.
+        // Most tests over Redis send each call by the store's thread.
         test.env("TIDEGATE_DIRECT", "1");
         if let Outcome::Failed(why) = tests::counted(&mut test, context)? {
             failed.push(format!("{why} over {}", server.display()));

@@ -87,26 +87,25 @@ pub(super) async fn run(
     }
 }
 
-/// Waits for the reply. Returns the reason if there is none when the time is over.
+/// Waits for the reply. Returns an error if there is none when the time is over: whether others ask about the same
+/// limiter.
 pub(super) async fn by_deadline(
     running: &mut CallRun,
-    mut over: oneshot::Receiver<StoreError>,
-) -> Result<<CallRun as Future>::Output, StoreError> {
+    mut over: oneshot::Receiver<bool>,
+) -> Result<<CallRun as Future>::Output, bool> {
     let replied = poll_fn(|context| match running.as_mut().poll(context) {
         Poll::Ready(replied) => Poll::Ready(Ok(replied)),
-        Poll::Pending => Pin::new(&mut over)
-            .poll(context)
-            .map(|over| Err(over.unwrap_or(StoreError::Overloaded { together: true }))),
+        Poll::Pending => Pin::new(&mut over).poll(context).map(|over| Err(over.unwrap_or(true))),
     });
-    let error = match replied.await {
+    let together = match replied.await {
         Ok(replied) => return Ok(replied),
-        Err(error) => error,
+        Err(together) => together,
     };
     // If this runtime has stood still, the reply may lie unread in the socket.
     read_sockets(TURNS).await;
     match poll_fn(|context| Poll::Ready(running.as_mut().poll(context))).await {
         Poll::Ready(replied) => Ok(replied),
-        Poll::Pending => Err(error),
+        Poll::Pending => Err(together),
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) struct LinkTurn {
 pub(super) struct CallTurn {
     turn: LinkTurn,
     question: Question,
-    over: oneshot::Receiver<StoreError>,
+    over: oneshot::Receiver<bool>,
 }
 
 impl Drop for LinkTurn {
@@ -86,6 +86,15 @@ impl LinkTurn {
         }
     }
 
+    /// Notes that the call was sent: the thread asks no question before it from now on.
+    fn sent(&self, at: Instant) {
+        if let Some(link) = self.links.lock().get_mut(&self.runtime)
+            && let LinkState::UnderWay(call) = &mut link.state
+        {
+            call.sent_at = Some(at);
+        }
+    }
+
     /// Answers a question with a reply in time. Returns the turn of the next call.
     fn answer(
         mut self,
@@ -95,7 +104,6 @@ impl LinkTurn {
         took: Duration,
     ) -> Option<CallTurn> {
         let shared = Arc::clone(&self.links.shared);
-        shared.replies.fetch_add(1, Relaxed);
         shared.counts.calls.add(Micros::from(took).as_micros(), 1);
         let route = link.link.route.clone();
         let reply = match value_or_error(value) {
@@ -128,7 +136,7 @@ impl LinkTurn {
         &self,
         open: &OpenLink,
         took: Duration,
-    ) -> Option<(Question, oneshot::Receiver<StoreError>)> {
+    ) -> Option<(Question, oneshot::Receiver<bool>)> {
         let mut links = self.links.lock();
         let link = links.get_mut(&self.runtime)?;
         link.slow = if took > SLOW { link.slow.saturating_add(1) } else { 0 };
@@ -150,7 +158,7 @@ impl CallTurn {
     pub(super) const fn new(
         turn: LinkTurn,
         question: Question,
-        over: oneshot::Receiver<StoreError>,
+        over: oneshot::Receiver<bool>,
     ) -> Self {
         Self { turn, question, over }
     }
@@ -180,6 +188,7 @@ impl CallTurn {
         let caller = SentQuestion(Some(question));
         let under_way = DirectCount::new(&shared.counts);
         let sent_at = Instant::now();
+        turn.sent(sent_at);
         let mut running: CallRun = Box::pin(run(link, Arc::clone(&call), deadline));
         match by_deadline(&mut running, over).await {
             Ok(Ok((link, value))) => turn.answer(link, value, caller, sent_at.elapsed()),
@@ -188,12 +197,13 @@ impl CallTurn {
                 failed(&shared, error, deadline, caller).await;
                 None
             }
-            Err(error) => {
+            // This runtime may have stood still, so no limit opens: the silence says nothing about the store.
+            Err(together) => {
                 drop(turn);
-                if matches!(error, StoreError::Overloaded { .. }) && !call.is_background() {
+                if !call.is_background() {
                     shared.note_overloaded();
                 }
-                let late = caller.give_up(error);
+                let late = caller.give_up(StoreError::Overloaded { together });
                 drop(under_way);
                 until_late(&shared, running, route, &call, late).await;
                 None

@@ -37,7 +37,6 @@ use crate::link::NodeAddress;
 use crate::route::Route;
 use crate::store::StoreError;
 pub(super) use closed::{Answered, NoReplies};
-pub(crate) use expiry::FEW_WAITING;
 use expiry::LATELY;
 
 /// Most calls sent as one write.
@@ -115,7 +114,7 @@ impl StoreShard {
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();
-        let most = shared.settings.max_in_flight.saturating_sub(shared.lone_limiters());
+        let most = shared.settings.max_in_flight.saturating_sub(shared.lone_limiters);
         let window = Window::new(most, shared.deadline, now);
         let state = RefCell::new(ShardState {
             queue: FairQueue::new(),
@@ -296,7 +295,6 @@ impl StoreShard {
             Ok(values) => values,
             Err(why) => return self.without_replies(state, flush.calls, why, is_latest),
         };
-        self.shared.replies.fetch_add(1, Relaxed);
         let mut answered = Answered::default();
         let took = now.duration_since(sent_at);
         self.shared.counts.calls.add(Micros::from(took).as_micros(), flush.calls.len() as u64);

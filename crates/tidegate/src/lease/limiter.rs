@@ -112,7 +112,7 @@ impl LeasedLimiter {
     /// units that were leased in between would count as left in the store and as held here.
     pub(super) fn reported(&mut self, now: Micros, report: LimiterReport) {
         let last = self.report;
-        // Of requests that were decided at one instant, the last has taken most.
+        // The last of several requests that were decided at one instant leaves the fewest units.
         let is_before_last = report.at == last.at && report.remaining > last.remaining;
         if !is_before_last && !is_overtaken(report.at, last.at) {
             self.report = report;

@@ -69,37 +69,38 @@ async fn a_connection_of_the_runtime_that_is_closed_costs_no_request_a_decision(
     assert_eq!(gate.counts().degraded(), 0);
 }
 
-#[tokio::test]
-async fn one_call_without_a_reply_shows_an_outage_and_its_units_come_back() {
+/// Repeats a test until its calls went over the connection of the runtime. On a busy machine replies take long, and all
+/// calls go by the store's thread.
+async fn until_alone<F: Future<Output = bool>>(is_alone: impl Fn() -> F) {
     let began = Instant::now();
-    while !does_one_call_show_an_outage().await {
-        assert!(began.elapsed() < LONG, "no lone call without a reply showed an outage");
+    while !is_alone().await {
+        assert!(began.elapsed() < LONG, "no call went over the connection of the runtime");
     }
 }
 
-/// Returns false if the call went by the store's thread, or if this process had no processor time while it waited for the
-/// reply: then the answer reports overload.
-async fn does_one_call_show_an_outage() -> bool {
-    let server = Server::start(&LOG_ALL);
-    let (gate, events) = gate(&server, Duration::from_millis(300)).await;
-    let own = scripts(&server).pop();
-    server.signal("STOP");
-    let answer = check(&gate, "ada", 60).await;
-    assert!(answer.is_degraded() && !answer.is_allowed());
-    if answer.is_overloaded() {
-        return false;
-    }
-    while !events.seen().iter().any(|message| message.starts_with("lost")) {
-        sleep(Duration::from_millis(1)).await;
-    }
-    server.signal("CONT");
-    while gate.counts().undone == 0 {
-        sleep(Duration::from_millis(1)).await;
-    }
-    let sent_by = server.senders_of("ada").pop();
-    gate.store().fit().await;
-    assert!(check(&gate, "ada", LIMIT).await.is_allowed(), "all units are back");
-    sent_by == own
+/// Its runtime cannot say whether the store is silent or the runtime stood still, so the answer reports overload.
+#[tokio::test]
+async fn one_call_without_a_reply_shows_an_outage_and_its_units_come_back() {
+    until_alone(async || {
+        let server = Server::start(&LOG_ALL);
+        let (gate, events) = gate(&server, Duration::from_millis(300)).await;
+        let own = scripts(&server).pop();
+        server.signal("STOP");
+        let answer = check(&gate, "ada", 60).await;
+        assert!(answer.is_degraded() && !answer.is_allowed());
+        let is_overloaded = answer.is_overloaded();
+        events.until(|message| message.starts_with("lost")).await;
+        server.signal("CONT");
+        while gate.counts().undone == 0 {
+            sleep(Duration::from_millis(1)).await;
+        }
+        let is_alone = server.senders_of("ada").pop() == own;
+        gate.store().fit().await;
+        assert!(check(&gate, "ada", LIMIT).await.is_allowed(), "all units are back");
+        assert!(is_overloaded || !is_alone, "{answer:?}");
+        is_alone
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -127,7 +128,7 @@ async fn ask(gate: &SharedGate) -> Asked<'_> {
 }
 
 /// Questions follow lone calls, one by one and many at once, and calls by the store's thread, while these are under way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came() {
     let server = Server::start(&[]);
     let (gate, _) = gate_of(&server, LONG, AlgorithmKind::FixedWindow, MANY).await;
@@ -154,52 +155,75 @@ async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came(
 
 #[tokio::test]
 async fn many_that_wait_with_a_lone_call_are_decided_as_under_load() {
-    let same = |_| "ada".to_owned();
-    let own = |number: usize| number.to_string();
+    let own = |number: usize| format!("user-{number}");
+    let same = |_| "user".to_owned();
     // An admitted request has a part of this node's share.
-    for (user, is_admitted) in [(same as fn(usize) -> String, false), (own, true)] {
-        let server = Server::start(&[]);
-        let (gate, events) = gate(&server, Duration::from_millis(300)).await;
-        let open = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
-        gate.replace(Policy::new(vec![open]).unwrap()).unwrap();
-        assert!(!check(&gate, "bob", 1).await.is_degraded());
-        server.signal("STOP");
-        let (gate, mut asked) = (Arc::new(gate), JoinSet::new());
-        for number in 0..9 {
-            let gate = Arc::clone(&gate);
-            asked.spawn(async move {
-                let answer = check(&gate, &user(number), 1).await;
-                (answer.is_overloaded(), answer.is_allowed())
-            });
-        }
-        let answers = asked.join_all().await;
-        server.signal("CONT");
-        assert_eq!(answers, [(true, is_admitted); 9]);
-        assert!(!events.seen().iter().any(|message| message.starts_with("lost")));
+    for (user, is_admitted) in [(own as fn(usize) -> String, true), (same, false)] {
+        until_alone(async || {
+            let server = Server::start(&LOG_ALL);
+            let (gate, _) = gate(&server, Duration::from_millis(300)).await;
+            let alone = scripts(&server).pop().unwrap();
+            let open = rule(AlgorithmKind::SlidingLog, LIMIT).on_store_error(OnStoreError::Open);
+            gate.replace(Policy::new(vec![open]).unwrap()).unwrap();
+            assert!(!check(&gate, "bob", 1).await.is_degraded());
+            server.signal("STOP");
+            let (gate, mut asked) = (Arc::new(gate), JoinSet::new());
+            for number in 0..9 {
+                let gate = Arc::clone(&gate);
+                asked.spawn(async move {
+                    let answer = check(&gate, &user(number), 1).await;
+                    (answer.is_overloaded(), answer.is_allowed())
+                });
+            }
+            let answers = asked.join_all().await;
+            server.signal("CONT");
+            assert_eq!(answers, [(true, is_admitted); 9]);
+            server.senders_of("user").contains(&alone)
+        })
+        .await;
     }
 }
 
 #[tokio::test]
 async fn a_question_does_not_wait_for_the_end_of_a_lone_call_that_takes_long() {
+    until_alone(async || {
+        let server = Server::start(&LOG_ALL);
+        let (gate, _) = gate(&server, LONG).await;
+        let gate = Arc::new(gate);
+        server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
+        let mut asked = JoinSet::new();
+        for under_way in 1..=2 {
+            let own = Arc::clone(&gate);
+            asked.spawn(async move { remaining(&own).await });
+            let sent = async {
+                while gate.counts().under_way < under_way {
+                    sleep(Duration::from_millis(1)).await;
+                }
+            };
+            timeout(LONG / 2, sent).await.expect("it was sent");
+        }
+        server.run::<()>(&["CLIENT", "UNPAUSE"]);
+        let mut left = asked.join_all().await;
+        left.sort_unstable();
+        assert_eq!(left, [LIMIT - 2, LIMIT - 1]);
+        let senders = server.senders_of("ada");
+        senders[0] != senders[1]
+    })
+    .await;
+}
+
+/// Lone calls have a part of `max_in_flight`, which leaves the store's thread too little here.
+#[tokio::test]
+async fn few_calls_under_way_leave_none_to_lone_calls() {
     let server = Server::start(&[]);
-    let (gate, _) = gate(&server, LONG).await;
-    let gate = Arc::new(gate);
-    server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
-    let mut asked = JoinSet::new();
-    for under_way in 1..=2 {
-        let own = Arc::clone(&gate);
-        asked.spawn(async move { remaining(&own).await });
-        let sent = async {
-            while gate.counts().under_way < under_way {
-                sleep(Duration::from_millis(1)).await;
-            }
-        };
-        timeout(LONG / 2, sent).await.expect("it was sent");
+    let mut settings = settings(&server.url());
+    (settings.direct, settings.max_in_flight) = (true, 511);
+    let (gate, _) = gate_with(settings, vec![rule(AlgorithmKind::SlidingLog, LIMIT)]).await;
+    for _ in 0..20 {
+        remaining(&gate).await;
+        sleep(Duration::from_millis(1)).await;
     }
-    server.run::<()>(&["CLIENT", "UNPAUSE"]);
-    let mut left = asked.join_all().await;
-    left.sort_unstable();
-    assert_eq!(left, [LIMIT - 2, LIMIT - 1]);
+    assert_eq!(scripts(&server).len(), 1);
 }
 
 /// If the machine is busy, some calls go by the store's thread, which may send a question at once.

@@ -21,7 +21,7 @@ pub(super) const LATELY: Duration = Duration::from_secs(1);
 /// lately.
 const PATIENCE: (u32, u32) = (3, 20);
 /// Most requests that may wait for a suspect shard and are decided as though it were unavailable.
-pub(crate) const FEW_WAITING: usize = 4;
+const FEW_WAITING: usize = 4;
 
 /// The time of one check of the requests that are due.
 #[derive(Clone, Copy)]
