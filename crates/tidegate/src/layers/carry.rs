@@ -89,15 +89,26 @@ impl<S: Store> Carry<S> {
     async fn turns(
         &self,
         asks: &[KeyAsk],
+        leased: &[Option<Micros>],
+        known: &mut InlineList<KnownThen>,
+        sent: Timestamp,
+    ) -> (Vec<MutexGuard<'_, ()>>, bool) {
+        let turns = self.known.turns(asks).await;
+        let before = std::mem::replace(known, self.known_of(asks, leased, sent));
+        let has_changed = before.iter().zip(&*known).any(|(before, now)| before.1 != now.1);
+        (turns, has_changed)
+    }
+
+    /// Waits as [`Carry::turns`], until the deadline of a request.
+    async fn turns_of(
+        &self,
+        asks: &[KeyAsk],
         args: StepArgs<'_>,
         known: &mut InlineList<KnownThen>,
         sent: Timestamp,
     ) -> Result<(Vec<MutexGuard<'_, ()>>, bool), StoreError> {
-        let turns = timeout_at(args.deadline, self.known.turns(asks)).await;
-        let turns = turns.map_err(|_| StoreError::Overloaded { together: true })?;
-        let before = std::mem::replace(known, self.known_of(asks, args.leased, sent));
-        let has_changed = before.iter().zip(&*known).any(|(before, now)| before.1 != now.1);
-        Ok((turns, has_changed))
+        let turns = timeout_at(args.deadline, self.turns(asks, args.leased, known, sent)).await;
+        turns.map_err(|_| StoreError::Overloaded { together: true })
     }
 
     /// Counts limiters, and reports their number a while after the first.
@@ -216,7 +227,7 @@ impl<S: Store> Store for Carry<S> {
         let mut turns = None;
         let mut reply = loop {
             if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
-                turns = Some(self.turns(asks, args, &mut then, sent).await?.0);
+                turns = Some(self.turns_of(asks, args, &mut then, sent).await?.0);
             }
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
@@ -224,7 +235,7 @@ impl<S: Store> Store for Carry<S> {
                 break reply;
             }
             if turns.is_none() {
-                let (taken, has_changed) = self.turns(asks, args, &mut then, sent).await?;
+                let (taken, has_changed) = self.turns_of(asks, args, &mut then, sent).await?;
                 turns = Some(taken);
                 if has_changed {
                     // Another request has carried the units.
@@ -254,13 +265,24 @@ impl<S: Store> Store for Carry<S> {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let sent = self.inner.host().now();
         let asks = std::slice::from_ref(ask);
-        let mut then = [self.known.known(ask, true, sent)];
+        let mut then = self.known_of(asks, LEASED, sent);
         let mut had = None;
+        let mut turns = None;
         let mut reply = loop {
+            if turns.is_none() && then[0].0.carried().is_some() {
+                turns = Some(self.turns(asks, LEASED, &mut then, sent).await.0);
+            }
             let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
             // Units of a late reply would only be given back.
             if !reply.data.is_lost || !reply.is_in_time {
                 break reply;
+            }
+            if turns.is_none() {
+                let (taken, has_changed) = self.turns(asks, LEASED, &mut then, sent).await;
+                turns = Some(taken);
+                if has_changed {
+                    continue;
+                }
             }
             had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
         };

@@ -35,7 +35,7 @@ const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 /// The deadline of a step.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A fault in a step; a lease can only be late.
+/// A fault in a step; a lease can be late, or take long.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The store does nothing.
@@ -218,10 +218,13 @@ impl Store for FakeStore {
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let policy = &self.generation.policy;
+        let fault = self.state().faults.pop_front().flatten();
+        if let Some(Fault::Takes(time)) = fault {
+            sleep(time).await;
+        }
+        let is_in_time = !matches!(fault, Some(Fault::IsLate));
         let now = self.shared.host.now();
-        let mut state = self.state();
-        let is_in_time = !matches!(state.faults.pop_front().flatten(), Some(Fault::IsLate));
-        LeaseReply { is_in_time, ..state.limiters.lease(policy, ask, lease, now) }
+        LeaseReply { is_in_time, ..self.state().limiters.lease(policy, ask, lease, now) }
     }
 
     async fn give_back_lease(

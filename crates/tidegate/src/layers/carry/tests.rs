@@ -313,3 +313,27 @@ async fn units_that_come_back_while_another_request_carries_them_stay_back() {
         assert_eq!(store.left(&look[0]), store.left(&ask(rule, "bob", 0)), "{algorithm}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn units_that_come_back_while_a_question_for_a_lease_carries_them_stay_back() {
+    let mut granted = 0;
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(1);
+        let layer = &nodes[0];
+        let both = [ask(rule, "ada", 2)];
+        let reply = layer.step(&both, asking(layer)).await.unwrap();
+        let [Some(first)] = &reply.replies[..] else { unreachable!("a reply for each limiter") };
+        let back = [KeyAsk { taken: first.decided.taken, ..both[0].clone() }];
+        DataLoss::FailedOver.happens_to(&store, store.copy());
+        // The new server has all units, which the first question does not know.
+        store.fault([None, Some(Fault::Takes(Duration::from_millis(20)))]);
+        let settle = StepArgs { actual: &[0], ..asking(layer).settling() };
+        let (has_lease, settled) =
+            tokio::join!(takes_lease(layer, &both[0], 1), layer.step(&back, settle));
+        settled.unwrap();
+        granted += usize::from(has_lease);
+        let left = store.left(&ask(rule, "ada", 0));
+        assert_eq!(left, store.left(&ask(rule, "bob", 0)) - u64::from(has_lease), "{algorithm}");
+    }
+    assert!(granted > 0, "no algorithm grants leases");
+}
