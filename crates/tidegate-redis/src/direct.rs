@@ -291,11 +291,11 @@ async fn watch(direct: Arc<DirectLinks>, runtime: Id, mut at: Instant) {
                 if let LinkState::UnderWay(call) = state
                     && let Some(over) = call.over.take()
                 {
-                    let under_way = direct.under_way.load(Relaxed);
-                    let others = shared.inbox.waiting().max(call.others);
-                    let has_others = call.is_shared || under_way > 1 || others > call.others;
+                    // Another runtime may ask about the same limiter.
+                    let has_others =
+                        direct.under_way.load(Relaxed) > 1 || shared.inbox.waiting() > call.others;
                     // A reply may have come just now.
-                    let _ = over.send(has_others);
+                    let _ = over.send(call.is_shared || has_others);
                 }
                 // Under the lock, so that the next call begins another watch.
                 link.watch = None;
