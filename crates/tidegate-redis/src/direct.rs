@@ -2,8 +2,8 @@
 //! without the way to the store's thread and back.
 //!
 //! Each runtime that asks has one such connection, and at most one call under way on it. Any other call goes by the
-//! store's thread, and so does each call while others wait for that thread: it merges calls, and it judges whether the store
-//! is fit. A connection that fails, or is late, is not used again.
+//! store's thread, and so does each call while others wait for that thread, and within a second of many: it merges calls,
+//! and it judges whether the store is fit. A connection that fails, or is late, is not used again.
 //!
 //! The questions of a runtime are asked in the order in which they came. So no call begins while a question waits for the
 //! store's thread, and questions that come while a call is under way wait for its end. A single question follows it over
@@ -46,6 +46,7 @@ const LOADED: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(5);
 /// A call with more limiters goes by the store's thread.
 const MOST_LIMITERS: usize = MOST_LONE_LIMITERS / MOST_RUNTIMES;
+
 /// The connections to a store.
 pub(super) struct DirectLinks {
     shared: Arc<StoreState>,
@@ -183,7 +184,7 @@ impl DirectLinks {
             && question.asked.keys.len() <= MOST_LIMITERS
             && question.asked.may_run_at(server)
             && self.shared.inbox.waiting() == 0
-            && !self.shared.rests()
+            && !self.shared.lone_calls_rest()
             && !is_unwatched;
         may_be.then_some(server)
     }

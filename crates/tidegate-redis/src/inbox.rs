@@ -266,12 +266,12 @@ impl StoreState {
     }
 
     /// Sends all calls by the store's thread until then.
-    pub(super) fn rest_until(&self, then: Instant) {
+    pub(super) fn rest_lone_calls_until(&self, then: Instant) {
         self.lone_from.store(self.elapsed_us(then), Relaxed);
     }
 
     /// Returns whether all calls go by the store's thread for now.
-    pub(super) fn rests(&self) -> bool {
+    pub(super) fn lone_calls_rest(&self) -> bool {
         self.elapsed_us(Instant::now()) < self.lone_from.load(Relaxed)
     }
 

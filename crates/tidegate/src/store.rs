@@ -36,7 +36,7 @@ pub use tidegate_store::contract::{
 #[doc(inline)]
 pub use tidegate_store::step::{Ask, AskKind, TakenUnits};
 
-/// A reply that is earlier by as much is later: the clock of the store was set.
+/// A time that is earlier by as much does not order replies: the clock of the store was set back.
 #[cfg(feature = "redis")]
 const CLOCK_WAS_SET: Micros = Micros::from_millis(1_000);
 

@@ -193,7 +193,7 @@ impl StoreShard {
         state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
             state.busy_at = Some(now);
-            self.shared.rest_until(real + LATELY);
+            self.shared.rest_lone_calls_until(real + LATELY);
         }
     }
 

@@ -100,7 +100,7 @@ impl<S: Store> Carry<S> {
     }
 
     /// Waits as [`Carry::turns`], until the deadline of a request.
-    async fn turns_of(
+    async fn turns_in_time(
         &self,
         asks: &[KeyAsk],
         args: StepArgs<'_>,
@@ -227,7 +227,7 @@ impl<S: Store> Store for Carry<S> {
         let mut turns = None;
         let mut reply = loop {
             if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
-                turns = Some(self.turns_of(asks, args, &mut then, sent).await?.0);
+                turns = Some(self.turns_in_time(asks, args, &mut then, sent).await?.0);
             }
             let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
@@ -235,7 +235,7 @@ impl<S: Store> Store for Carry<S> {
                 break reply;
             }
             if turns.is_none() {
-                let (taken, has_changed) = self.turns_of(asks, args, &mut then, sent).await?;
+                let (taken, has_changed) = self.turns_in_time(asks, args, &mut then, sent).await?;
                 turns = Some(taken);
                 if has_changed {
                     // Another request has carried the units.
