@@ -35,7 +35,6 @@ use tokio::runtime::Builder;
 use super::guard::{OPERATOR_TOKEN, file, of_variable, read_tokens};
 use crate::failure::Failure;
 use crate::stdout;
-use events::EventStream;
 use http_client::HttpClient;
 use server_url::ServerUrl;
 
@@ -169,14 +168,6 @@ impl ListenerClient {
     /// The failure of a server that cannot be asked.
     fn away(&self, why: &str) -> Failure {
         Failure::new(format!("{why}; {}", self.expected()))
-    }
-
-    /// Asks for a stream of events.
-    ///
-    /// # Errors
-    /// Returns what is there instead, and what was expected.
-    async fn events(&self, path: &str) -> Result<EventStream, Failure> {
-        Ok(EventStream::of(self.stream(path).await?, self.connection.url().clone()))
     }
 
     /// Asks for an answer that is read as it comes.

@@ -4,7 +4,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::Value;
 
-use super::server_url::ServerUrl;
 use super::{JsonAnswer, ListenerClient, OutputFormat};
 use crate::failure::Failure;
 use crate::stdout;
@@ -12,49 +11,13 @@ use crate::stdout;
 /// The most bytes of one event: the statistics of some 10,000 rules.
 const MOST_BYTES: usize = 16 << 20;
 
-/// The stream, and the part of it that is not read yet.
-pub(super) struct EventStream {
-    body: Incoming,
-    url: ServerUrl,
-    /// Bytes of lines that have not ended.
-    read: Vec<u8>,
-}
-
-impl EventStream {
-    pub(super) const fn of(body: Incoming, url: ServerUrl) -> Self {
-        Self { body, url, read: Vec::new() }
-    }
-
-    /// The next event.
-    ///
-    /// # Errors
-    /// Returns an error when the stream ends, as it does when the server stops.
-    pub(super) async fn next(&mut self) -> Result<JsonAnswer, Failure> {
-        loop {
-            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<_> = self.read.drain(..=end).collect();
-                if let Some(event) = event(&line) {
-                    return Ok(event);
-                }
-            }
-            let Some(Ok(frame)) = self.body.frame().await else {
-                return Err(Failure::new(format!("{} has ended the stream", self.url)));
-            };
-            let bytes = frame.into_data().unwrap_or_default();
-            // Without this bound a server that ends no line would fill the memory.
-            if self.read.len() + bytes.len() > MOST_BYTES {
-                return Err(Failure::new(format!("{} sends what is no event", self.url)));
-            }
-            self.read.extend_from_slice(&bytes);
-        }
-    }
-}
-
 /// The stream of a path, which can be opened again after it has ended.
 pub(super) struct FollowedEvents<'a> {
     listener: &'a ListenerClient,
     path: String,
-    stream: EventStream,
+    body: Incoming,
+    /// Bytes of lines that have not ended.
+    read: Vec<u8>,
 }
 
 impl<'a> FollowedEvents<'a> {
@@ -63,8 +26,8 @@ impl<'a> FollowedEvents<'a> {
     /// # Errors
     /// Returns what is there instead, and what was expected.
     pub(super) async fn open(listener: &'a ListenerClient, path: String) -> Result<Self, Failure> {
-        let stream = listener.events(&path).await?;
-        Ok(Self { listener, path, stream })
+        let body = listener.stream(&path).await?;
+        Ok(Self { listener, path, body, read: Vec::new() })
     }
 
     /// Opens it again.
@@ -72,16 +35,34 @@ impl<'a> FollowedEvents<'a> {
     /// # Errors
     /// Returns the errors of [`open`](Self::open).
     pub(super) async fn reopen(&mut self) -> Result<(), Failure> {
-        self.stream = self.listener.events(&self.path).await?;
+        self.body = self.listener.stream(&self.path).await?;
+        self.read.clear();
         Ok(())
     }
 
     /// The next event.
     ///
     /// # Errors
-    /// Returns an error when the stream ends, and from then on.
+    /// Returns an error when the stream ends, as it does when the server stops, and from then on.
     pub(super) async fn next(&mut self) -> Result<JsonAnswer, Failure> {
-        self.stream.next().await
+        let url = self.listener.connection.url();
+        loop {
+            while let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
+                let line: Vec<_> = self.read.drain(..=end).collect();
+                if let Some(event) = event(&line) {
+                    return Ok(event);
+                }
+            }
+            let Some(Ok(frame)) = self.body.frame().await else {
+                return Err(Failure::new(format!("{url} has ended the stream")));
+            };
+            let bytes = frame.into_data().unwrap_or_default();
+            // Without this bound a server that ends no line would fill the memory.
+            if self.read.len() + bytes.len() > MOST_BYTES {
+                return Err(Failure::new(format!("{url} sends what is no event")));
+            }
+            self.read.extend_from_slice(&bytes);
+        }
     }
 
     /// Prints each event, until the output is closed or the stream ends.
