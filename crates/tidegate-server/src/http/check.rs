@@ -44,7 +44,8 @@ pub(super) async fn decide(
         }
         QuestionBody::Each(questions) => {
             // Claimed before the first question is asked, because a batch that does not fit must take nothing.
-            let claimed = held.as_ref().map_or(Ok(()), |held| held.keep_questions(questions.len()));
+            let claimed =
+                held.as_ref().map_or(Ok(()), |held| held.keep_answers(questions.len(), 0));
             claimed.inspect_err(|why| decider.refused(verb, why))?;
             let answers = Box::pin(each(decider, verb, &questions)).await;
             if verb == RequestVerb::Peek {

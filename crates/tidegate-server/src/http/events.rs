@@ -10,7 +10,7 @@ use hyper::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
-use super::message::{Content, EventBody, HttpResponse};
+use super::message::{Content, HttpResponse};
 use crate::limiters::Limiters;
 use crate::listener::Role;
 use crate::refusal::{RefusalKind, RequestRefusal};
@@ -148,7 +148,7 @@ impl Streams {
                 () = limiters.draining() => {}
             }
         });
-        let mut response = HttpResponse::new(Content::Events(EventBody::new(unsent)));
+        let mut response = HttpResponse::new(Content::Events(unsent));
         let fields = response.headers_mut();
         fields.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -1,8 +1,6 @@
 //! A request and an answer, as types, and the content of an answer: whole, or a stream of events. Handlers make them;
 //! `unread.rs` hands the content to hyper.
 
-use std::task::{Context, Poll};
-
 use hyper::body::{Bytes, Incoming};
 use tokio::sync::mpsc;
 
@@ -15,23 +13,8 @@ pub(super) type HttpResponse = hyper::Response<Content>;
 #[derive(Debug)]
 pub(super) enum Content {
     Whole(Bytes),
-    Events(EventBody),
-}
-
-/// A stream of events, each whole as it is sent.
-#[derive(Debug)]
-pub(super) struct EventBody(mpsc::Receiver<Bytes>);
-
-impl EventBody {
-    /// Creates a stream of the events that are sent to `unsent`.
-    pub(super) fn new(unsent: mpsc::Receiver<Bytes>) -> Self {
-        Self(unsent)
-    }
-
-    /// The next bytes; `None` at the end.
-    pub(super) fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
-        self.0.poll_recv(cx)
-    }
+    /// A stream of events, each whole as it is sent.
+    Events(mpsc::Receiver<Bytes>),
 }
 
 impl Content {

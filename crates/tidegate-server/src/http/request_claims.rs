@@ -115,14 +115,6 @@ impl RequestClaims {
         if fits { Ok(()) } else { Err(too_much()) }
     }
 
-    /// Claims the bytes of a number of questions.
-    ///
-    /// # Errors
-    /// Returns a problem as [`Self::keep`] does.
-    pub(super) fn keep_questions(&self, questions: usize) -> Result<(), RequestRefusal> {
-        self.keep_answers(questions, 0)
-    }
-
     /// Claims the bytes of a number of questions whose answers name so many rules in all.
     ///
     /// # Errors

@@ -12,11 +12,11 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
 use std::task::{Context, Poll};
 
-use super::message::HttpResponse;
-use super::message::{Content, EventBody};
+use super::message::{Content, HttpResponse};
 use super::request_claims::{AnswerClaims, RequestClaims};
 use futures_util::task::AtomicWaker;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
+use tokio::sync::mpsc;
 
 /// The largest piece of an answer, in bytes.
 const PIECE_BYTES: usize = 16 << 10;
@@ -25,7 +25,7 @@ const PIECE_BYTES: usize = 16 << 10;
 pub(super) struct Unread {
     rest: Bytes,
     /// The rest of a stream.
-    events: Option<EventBody>,
+    events: Option<mpsc::Receiver<Bytes>>,
     claims: AnswerClaims,
     /// The last piece of a long answer.
     last: Option<Arc<LastPieceSent>>,
@@ -99,7 +99,7 @@ impl Body for Unread {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
         if let Some(events) = &mut self.events {
-            return events.poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
+            return events.poll_recv(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
         }
         if self.rest.is_empty() {
             // hyper has all bytes and the client may not: a stream can be reset only until it has ended.
