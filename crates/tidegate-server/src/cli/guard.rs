@@ -12,11 +12,11 @@ pub(super) use tokens::{
 
 use std::env;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
+use super::listeners::Listener;
 use tokens::{ADMIN_TOKEN, ADMIN_TOKEN_FILE, CHANGE, CLIENTS, READ, TOKEN_FILE};
 
 use crate::failure::Failure;
@@ -216,7 +216,8 @@ impl GuardArgs {
 }
 
 /// Logs a warning if a listener for clients answers anybody who reaches it, and these may be many.
-pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions) {
+pub(super) fn warn_if_open(on: &Listener, options: &AcceptOptions) {
+    let Listener { option, at, .. } = on;
     if !at.ip().is_loopback() && !options.knows_its_clients() {
         tracing::warn!(
             %at,
@@ -227,7 +228,8 @@ pub(super) fn warn_if_open(option: &str, at: SocketAddr, options: &AcceptOptions
 }
 
 /// Logs a warning if a listener reads tokens that a network may have seen.
-pub(super) fn warn_if_unencrypted(option: &str, at: SocketAddr, options: &AcceptOptions) {
+pub(super) fn warn_if_unencrypted(on: &Listener, options: &AcceptOptions) {
+    let Listener { option, at, .. } = on;
     if !at.ip().is_loopback() && options.knows_its_clients() && options.tls.is_none() {
         tracing::warn!(
             %at,
@@ -241,18 +243,14 @@ pub(super) fn warn_if_unencrypted(option: &str, at: SocketAddr, options: &Accept
 ///
 /// # Errors
 /// Returns the expected setting.
-pub(super) fn check_open(
-    option: &str,
-    at: SocketAddr,
-    options: &AcceptOptions,
-    why: &str,
-) -> Result<(), Failure> {
+pub(super) fn check_open(on: &Listener, options: &AcceptOptions, why: &str) -> Result<(), Failure> {
+    let Listener { option, at, .. } = on;
     if at.ip().is_loopback() || options.knows_its_clients() {
         return Ok(());
     }
     // Tokens of operators do not protect a listener for clients.
     let operators =
-        if option == "--admin" { format!("{ADMIN_TOKEN_FILE}, ") } else { String::new() };
+        if *option == "--admin" { format!("{ADMIN_TOKEN_FILE}, ") } else { String::new() };
     Err(Failure::usage(format!(
         "{option} {at} is not on loopback, and asks for neither a token nor a certificate, but {why}: expected \
          {operators}{TOKEN_FILE} or --tls-client-ca, or an address such as 127.0.0.1:{}",

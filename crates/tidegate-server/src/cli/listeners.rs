@@ -21,6 +21,8 @@ const BACKLOG: u32 = 4_096;
 /// A listener that is bound.
 #[derive(Debug)]
 pub(super) struct Listener {
+    /// The option that names its address.
+    pub(super) option: &'static str,
     pub(super) tcp: TcpListener,
     /// The actual address, also if the port was given as 0.
     pub(super) at: SocketAddr,
@@ -42,36 +44,40 @@ impl Listener {
 /// Binds an address, unless a socket was passed for it; `None` for a listener that is off.
 pub(super) fn bind(
     address: Where,
-    option: &str,
+    option: &'static str,
     passed: &mut Passed,
 ) -> Result<Option<Listener>, Failure> {
     let Where::At(at) = address else { return Ok(None) };
-    if let Some(socket) = passed.of(option) {
-        return taken(socket).map(Some).map_err(|error| {
-            Failure::new(format!(
+    let socket = passed.of(option);
+    let is_passed = socket.is_some();
+    let bound = match socket {
+        Some(socket) => taken(socket),
+        None => listen(at),
+    };
+    let bound =
+        bound.and_then(|tcp| Ok(Listener { option, at: tcp.local_addr()?, tcp, is_passed }));
+    bound.map(Some).map_err(|error| {
+        if is_passed {
+            return Failure::new(format!(
                 "cannot listen on the socket that is passed for {option}: {error}"
-            ))
-        });
-    }
-    listen(at).map(Some).map_err(|error| {
+            ));
+        }
         let hint = hint(error.kind(), at, option);
         Failure::new(format!("cannot listen on {at} ({option}): {error}{hint}"))
     })
 }
 
-fn taken(socket: std::net::TcpListener) -> std::io::Result<Listener> {
+fn taken(socket: std::net::TcpListener) -> std::io::Result<TcpListener> {
     socket.set_nonblocking(true)?;
-    let tcp = TcpListener::from_std(socket)?;
-    Ok(Listener { at: tcp.local_addr()?, tcp, is_passed: true })
+    TcpListener::from_std(socket)
 }
 
-fn listen(at: SocketAddr) -> std::io::Result<Listener> {
+fn listen(at: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if at.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
     // A restart can bind the address immediately.
     socket.set_reuseaddr(true)?;
     socket.bind(at)?;
-    let tcp = socket.listen(BACKLOG)?;
-    Ok(Listener { at: tcp.local_addr()?, tcp, is_passed: false })
+    socket.listen(BACKLOG)
 }
 
 /// A hint about an address that cannot be bound.

@@ -130,10 +130,15 @@ impl OpenListeners {
         Ok(Self { http: http?, grpc: grpc?, resp: resp?, admin: admin?, probe: probe? })
     }
 
+    /// The open listeners for clients.
+    fn of_clients(&self) -> impl Iterator<Item = &Listener> {
+        [&self.http, &self.grpc, &self.resp].into_iter().flatten()
+    }
+
     /// Gives each listener its share of the file handles.
     fn share_handles(&self, options: &mut ListenerOptions, runtimes: usize) {
-        let clients = [&self.http, &self.grpc, &self.resp].into_iter().flatten().count();
         let most = options.public.bounds.connections;
+        let clients = self.of_clients().count();
         let shares = Shares::of(most, clients, self.admin.is_some(), runtimes);
         options.public.bounds.connections = shares.clients;
         options.admin.bounds.connections = shares.operators;
@@ -141,15 +146,12 @@ impl OpenListeners {
 
     /// Logs warnings about listeners that answer everybody.
     fn warn(&self, options: &ListenerOptions) {
-        let clients = [("--http", &self.http), ("--grpc", &self.grpc), ("--resp", &self.resp)];
-        for (option, listener) in clients {
-            if let Some(listener) = listener {
-                guard::warn_if_open(option, listener.at, &options.public);
-                guard::warn_if_unencrypted(option, listener.at, &options.public);
-            }
+        for listener in self.of_clients() {
+            guard::warn_if_open(listener, &options.public);
+            guard::warn_if_unencrypted(listener, &options.public);
         }
         if let Some(admin) = &self.admin {
-            guard::warn_if_unencrypted("--admin", admin.at, &options.admin);
+            guard::warn_if_unencrypted(admin, &options.admin);
         }
     }
 
@@ -157,18 +159,14 @@ impl OpenListeners {
     fn check(&self, options: &ListenerOptions) -> Result<(), Failure> {
         if let Some(admin) = &self.admin {
             let why = "operators change limits and rules there";
-            guard::check_open("--admin", admin.at, &options.admin, why)?;
+            guard::check_open(admin, &options.admin, why)?;
         }
         if !options.clients.verbs.undo() {
             return Ok(());
         }
-        for (option, listener) in [("--http", &self.http), ("--resp", &self.resp)] {
-            if let Some(listener) = listener {
-                let why = "--public-verbs lets its clients undo limits";
-                guard::check_open(option, listener.at, &options.public, why)?;
-            }
-        }
-        Ok(())
+        let why = "--public-verbs lets its clients undo limits";
+        let mut listeners = [&self.http, &self.resp].into_iter().flatten();
+        listeners.try_for_each(|listener| guard::check_open(listener, &options.public, why))
     }
 }
 
