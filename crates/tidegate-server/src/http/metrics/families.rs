@@ -43,8 +43,8 @@ fn process(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
     let rules = limiters.policy().rules().len() as u64;
     to.gauge("tidegate_policy_rules", "Rules in force", None, [([], rules)])?;
     let reloads = &limiters.counts.reloads;
-    let series = reloads.counts().map(|(outcome, count)| ([("outcome", outcome)], count));
-    to.counter("tidegate_reloads", "Attempts to put another configuration in force", series)?;
+    let help = "Attempts to put another configuration in force";
+    to.counter_by("outcome", "tidegate_reloads", help, reloads.counts())?;
     let last = reloads.last_us().map(|at| ([], at / 1_000_000));
     let help = "When the last of these attempts ended, since 1970";
     to.gauge("tidegate_last_reload", help, Some(&Unit::Seconds), last)?;
@@ -63,10 +63,9 @@ fn listeners(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
         requests.map(|(outcome, count)| ([("listener", *listener), ("outcome", outcome)], count))
     });
     to.counter("tidegate_requests", "Requests for a decision", requests)?;
-    let unmatched =
-        limiters.watching.unmatched.counts().map(|(answer, count)| ([("answer", answer)], count));
+    let unmatched = limiters.watching.unmatched.counts();
     let help = "Requests for a decision that no rule matched";
-    to.counter("tidegate_unmatched_requests", help, unmatched)?;
+    to.counter_by("answer", "tidegate_unmatched_requests", help, unmatched)?;
     let durations =
         clients.map(|(listener, counts)| ([("listener", *listener)], counts.durations.read()));
     let help = "The time from reading a request for a decision to its answer";
@@ -118,14 +117,11 @@ fn reservations(limiters: &Limiters, to: &mut Writer<'_>) -> fmt::Result {
         ("given_up", counts.given_up),
         ("dropped", counts.dropped),
     ];
-    let ended = ended.map(|(how, count)| ([("how", how)], count));
-    to.counter("tidegate_reservations_ended", "Reservations that have ended", ended)?;
-    let lost = limiters.lost.counts().map(|(cause, units)| ([("cause", cause)], units));
+    to.counter_by("how", "tidegate_reservations_ended", "Reservations that have ended", ended)?;
     let help = "Units of settled reservations that came back too late or were not taken";
-    to.counter("tidegate_reserved_units_lost", help, lost)?;
+    to.counter_by("cause", "tidegate_reserved_units_lost", help, limiters.lost.counts())?;
     let renewals = [("renewed", counts.renewed), ("late", counts.late)];
-    let renewals = renewals.map(|(outcome, count)| ([("outcome", outcome)], count));
-    to.counter("tidegate_renewals", "Renewals of permits", renewals)
+    to.counter_by("outcome", "tidegate_renewals", "Renewals of permits", renewals)
 }
 
 /// Without a recorder there are no series.
@@ -134,9 +130,8 @@ fn recorder(counts: Option<RecorderCounts>, to: &mut Writer<'_>) -> fmt::Result 
     let help = "Memory of the requests that are recorded for a replay";
     to.gauge("tidegate_recorder_memory", help, Some(&Unit::Bytes), bytes)?;
     let lost = counts.map(|counts| [("no_space", counts.no_space), ("too_long", counts.too_long)]);
-    let lost = lost.into_iter().flatten().map(|(cause, count)| ([("cause", cause)], count));
     let help = "Requests that were not recorded, or dropped before their time";
-    to.counter("tidegate_recorder_dropped", help, lost)
+    to.counter_by("cause", "tidegate_recorder_dropped", help, lost.into_iter().flatten())
 }
 
 /// A series for each outcome of a rule.
@@ -179,8 +174,8 @@ fn snapshots(snapshots: &Snapshots, to: &mut Writer<'_>) -> fmt::Result {
     let is_on = snapshots.is_on();
     let (succeeded, failed) = snapshots.counts();
     let outcomes = [("succeeded", succeeded), ("failed", failed)].into_iter().filter(|_| is_on);
-    let outcomes = outcomes.map(|(outcome, count)| ([("outcome", outcome)], count));
-    to.counter("tidegate_snapshots", "Attempts to write the limiters to their file", outcomes)?;
+    let help = "Attempts to write the limiters to their file";
+    to.counter_by("outcome", "tidegate_snapshots", help, outcomes)?;
     let help = "When the limiters were last written, or else when the server started, since 1970";
     let last = is_on.then_some(([], snapshots.last_us.load(Relaxed) / 1_000_000));
     to.gauge("tidegate_snapshot_last", help, Some(&Unit::Seconds), last)?;
@@ -234,19 +229,16 @@ fn store(gate: &SharedGate, standing: StoreStanding, to: &mut Writer<'_>) -> fmt
         ("returned", counts.leased_returned),
         ("expired", counts.leased_expired),
     ];
-    let leased = leased.map(|(what, count)| ([("what", what)], count));
-    to.counter("tidegate_leased_units", "Units taken ahead from the store", leased)?;
-    let lost = counts.lost().map(|(cause, units)| ([("cause", cause)], units));
+    to.counter_by("what", "tidegate_leased_units", "Units taken ahead from the store", leased)?;
     let help = "Units that were counted without an answer to the caller";
-    to.counter("tidegate_units_lost", help, lost)?;
+    to.counter_by("cause", "tidegate_units_lost", help, counts.lost())?;
     let asked = [
         ("granted", counts.leases_granted),
         ("refused", counts.leases_refused),
         ("late", counts.leases_late),
         ("unanswered", counts.leases_unanswered),
     ];
-    let asked = asked.map(|(outcome, count)| ([("outcome", outcome)], count));
-    to.counter("tidegate_leases", "Leases that the store was asked for", asked)?;
+    to.counter_by("outcome", "tidegate_leases", "Leases that the store was asked for", asked)?;
     let renewed = [([], counts.shares_renewed)];
     to.counter("tidegate_shares_renewed", "Shares asked for as one ended", renewed)?;
     let help = "Limiters whose units were carried to a store that had lost them";
@@ -256,6 +248,6 @@ fn store(gate: &SharedGate, standing: StoreStanding, to: &mut Writer<'_>) -> fmt
         ("overloaded_local", counts.local),
         ("overloaded_shed", counts.shed),
     ];
-    let without = without.map(|(cause, count)| ([("cause", cause)], count));
-    to.counter("tidegate_degraded_requests", "Requests decided without the store", without)
+    let help = "Requests decided without the store";
+    to.counter_by("cause", "tidegate_degraded_requests", help, without)
 }

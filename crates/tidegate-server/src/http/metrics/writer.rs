@@ -28,6 +28,17 @@ impl Writer<'_> {
         })
     }
 
+    /// A counter with one label, whose values come with the counts.
+    pub(super) fn counter_by<'l>(
+        &mut self,
+        label: &'static str,
+        name: &str,
+        help: &str,
+        series: impl IntoIterator<Item = (&'l str, u64)>,
+    ) -> fmt::Result {
+        self.counter(name, help, series.into_iter().map(|(value, count)| ([(label, value)], count)))
+    }
+
     pub(super) fn gauge<'l, const N: usize>(
         &mut self,
         name: &str,
