@@ -27,7 +27,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::dispatch::Link;
-use super::inbox::{Inbox, MOST_LONE_LIMITERS, Question, StoreState};
+use super::inbox::{Inbox, MOST_DIRECT_LIMITERS, Question, StoreState};
 use super::link::{NodeAddress, PlainSocket, plain_address};
 use super::script::Call;
 use turn::{CallTurn, LinkTurn};
@@ -45,7 +45,7 @@ const LOADED: Duration = Duration::from_millis(100);
 /// The time that questions wait for the end of a call, also at most a quarter of the deadline.
 const PATIENCE: Duration = Duration::from_millis(5);
 /// A call with more limiters goes by the store's thread.
-const MOST_LIMITERS: usize = MOST_LONE_LIMITERS / MOST_RUNTIMES;
+const MOST_LIMITERS: usize = MOST_DIRECT_LIMITERS / MOST_RUNTIMES;
 
 /// The connections to a store.
 pub(super) struct DirectLinks {
@@ -101,7 +101,8 @@ struct OpenLink {
 
 impl DirectLinks {
     pub(super) fn new(shared: &Arc<StoreState>, own: Id) -> Arc<Self> {
-        let address = plain_address(&shared.settings).filter(|_| shared.lone_limiters > 0).cloned();
+        let address =
+            plain_address(&shared.settings).filter(|_| shared.direct_limiters > 0).cloned();
         let shared = Arc::clone(shared);
         let under_way = AtomicUsize::new(0);
         Arc::new(Self { shared, address, own, by_runtime: Mutex::default(), under_way })
@@ -138,36 +139,24 @@ impl DirectLinks {
             }
             return;
         }
-        match self.take(link, &question) {
-            None => inbox.push(question),
-            Some(None) => {
+        let server = self.may_be_alone(link, &question);
+        let Some(server) = server.filter(|_| link.is_ready(Instant::now())) else {
+            return inbox.push(question);
+        };
+        match link.take_idle(server) {
+            None => {
                 inbox.push(question);
                 drop(links);
                 let turn = LinkTurn::new(self, runtime.id(), None);
                 runtime.spawn(turn.open());
             }
-            Some(open) => {
+            open => {
                 let over = link.begin(self, runtime.id(), &question);
                 self.under_way.fetch_add(1, Relaxed);
                 // A runtime that ends drops the task at once, which takes the lock.
                 drop(links);
                 let turn = LinkTurn::new(self, runtime.id(), open);
                 runtime.spawn(CallTurn::new(turn, question, over).run());
-            }
-        }
-    }
-
-    /// Takes the connection of a runtime for a call: idle, or else, if it may be opened now, none. Returns `None` if the
-    /// call has to go by the store's thread.
-    fn take(&self, link: &mut DirectLink, question: &Question) -> Option<Option<OpenLink>> {
-        let server = self.may_be_alone(link, question)?;
-        let now = Instant::now();
-        match mem::replace(&mut link.state, LinkState::Opening) {
-            LinkState::Idle(idle, from) if from <= now => Some(idle.serves(server).then_some(idle)),
-            LinkState::Closed(again) if again <= now => Some(None),
-            state => {
-                link.state = state;
-                None
             }
         }
     }
@@ -184,7 +173,7 @@ impl DirectLinks {
             && question.asked.keys.len() <= MOST_LIMITERS
             && question.asked.may_run_at(server)
             && self.shared.inbox.waiting() == 0
-            && !self.shared.lone_calls_rest()
+            && !self.shared.direct_calls_rest()
             && !is_unwatched;
         may_be.then_some(server)
     }
@@ -220,6 +209,19 @@ impl DirectLink {
             LinkState::Idle(idle, _) => idle.is_dead(),
             LinkState::Closed(again) => *again <= now,
             LinkState::Opening | LinkState::UnderWay(..) => false,
+        }
+    }
+
+    /// Returns whether it may be used, or opened, now.
+    fn is_ready(&self, now: Instant) -> bool {
+        matches!(&self.state, LinkState::Idle(_, from) | LinkState::Closed(from) if *from <= now)
+    }
+
+    /// Takes the connection for a call. Returns `None` if it has to be opened first.
+    fn take_idle(&mut self, server: u64) -> Option<OpenLink> {
+        match mem::replace(&mut self.state, LinkState::Opening) {
+            LinkState::Idle(idle, _) if idle.serves(server) => Some(idle),
+            _ => None,
         }
     }
 

@@ -205,9 +205,9 @@ pub(super) struct StoreState {
     /// The number of the server that calls may be sent to without the store's thread; 0 if there is none.
     pub(super) fit_server: AtomicU64,
     /// The part of `max_in_flight` for calls that go without the store's thread; 0 if all calls go by it.
-    pub(super) lone_limiters: usize,
+    pub(super) direct_limiters: usize,
     /// The time before which all calls go by the store's thread, in microseconds since the start.
-    lone_from: AtomicU64,
+    direct_from: AtomicU64,
 }
 
 /// The servers that connections were opened to, and the number of the last.
@@ -219,14 +219,14 @@ struct KnownServers {
 }
 
 /// The maximum number of limiters in all calls that go without the store's thread.
-pub(super) const MOST_LONE_LIMITERS: usize = 256;
+pub(super) const MOST_DIRECT_LIMITERS: usize = 256;
 /// The maximum number of servers that are known by their ids.
 const MOST_SERVERS: usize = 1_024;
 
 impl StoreState {
     pub(super) fn new(settings: StoreSettings, observer: StoreObserver) -> Self {
-        let has_lone_calls = settings.direct
-            && settings.max_in_flight >= 2 * MOST_LONE_LIMITERS
+        let has_direct_calls = settings.direct
+            && settings.max_in_flight >= 2 * MOST_DIRECT_LIMITERS
             && plain_address(&settings).is_some();
         Self {
             inbox: Inbox::default(),
@@ -239,8 +239,8 @@ impl StoreState {
             began: Instant::now(),
             servers: Mutex::default(),
             fit_server: AtomicU64::new(0),
-            lone_limiters: if has_lone_calls { MOST_LONE_LIMITERS } else { 0 },
-            lone_from: AtomicU64::new(0),
+            direct_limiters: if has_direct_calls { MOST_DIRECT_LIMITERS } else { 0 },
+            direct_from: AtomicU64::new(0),
             settings,
         }
     }
@@ -266,13 +266,13 @@ impl StoreState {
     }
 
     /// Sends all calls by the store's thread until then.
-    pub(super) fn rest_lone_calls_until(&self, then: Instant) {
-        self.lone_from.store(self.elapsed_us(then), Relaxed);
+    pub(super) fn rest_direct_calls_until(&self, then: Instant) {
+        self.direct_from.store(self.elapsed_us(then), Relaxed);
     }
 
     /// Returns whether all calls go by the store's thread for now.
-    pub(super) fn lone_calls_rest(&self) -> bool {
-        self.elapsed_us(Instant::now()) < self.lone_from.load(Relaxed)
+    pub(super) fn direct_calls_rest(&self) -> bool {
+        self.elapsed_us(Instant::now()) < self.direct_from.load(Relaxed)
     }
 
     /// Counts a request that was not decided because of overload, and reports the beginning of an

@@ -41,7 +41,7 @@ pub(crate) const LIST: &[Step] = &[
     ),
     long(
         "stores",
-        "all else that is tested over Redis, over Valkey with lone calls",
+        "all else that is tested over Redis, over Valkey with direct calls",
         valkey::stores,
     ),
     long(

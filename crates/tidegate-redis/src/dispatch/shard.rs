@@ -114,7 +114,7 @@ impl StoreShard {
         clock: Rc<ThreadClock>,
     ) -> Self {
         let now = clock.now();
-        let most = shared.settings.max_in_flight.saturating_sub(shared.lone_limiters);
+        let most = shared.settings.max_in_flight.saturating_sub(shared.direct_limiters);
         let window = Window::new(most, shared.deadline, now);
         let state = RefCell::new(ShardState {
             queue: FairQueue::new(),
@@ -193,7 +193,7 @@ impl StoreShard {
         state.add_due(looked_at, request);
         if state.due.len() >= MANY_REQUESTS {
             state.busy_at = Some(now);
-            self.shared.rest_lone_calls_until(real + LATELY);
+            self.shared.rest_direct_calls_until(real + LATELY);
         }
     }
 

@@ -19,7 +19,7 @@ const LIMIT: u64 = 100;
 /// The units of questions in order.
 const MANY: u64 = 4_000;
 
-/// Makes a gate whose lone calls go over a connection of this runtime, which is open.
+/// Makes a gate whose direct calls go over a connection of this runtime, which is open.
 async fn gate(server: &Server, timeout: Duration) -> (SharedGate, Events) {
     gate_of(server, timeout, AlgorithmKind::SlidingLog, LIMIT).await
 }
@@ -127,7 +127,7 @@ async fn ask(gate: &SharedGate) -> Asked<'_> {
     }
 }
 
-/// Questions follow lone calls, one by one and many at once, and calls by the store's thread, while these are under way.
+/// Questions follow direct calls, one by one and many at once, and calls by the store's thread, while these are under way.
 #[tokio::test]
 async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came() {
     let server = Server::start(&[]);
@@ -154,7 +154,7 @@ async fn the_questions_of_a_runtime_are_decided_in_the_order_in_which_they_came(
 }
 
 #[tokio::test]
-async fn many_that_wait_with_a_lone_call_are_decided_as_under_load() {
+async fn many_that_wait_with_a_direct_call_are_decided_as_under_load() {
     for users in [1, 9] {
         until_alone(async || {
             let server = Server::start(&LOG_ALL);
@@ -183,7 +183,7 @@ async fn many_that_wait_with_a_lone_call_are_decided_as_under_load() {
 }
 
 #[tokio::test]
-async fn a_question_does_not_wait_for_the_end_of_a_lone_call_that_takes_long() {
+async fn a_question_does_not_wait_for_the_end_of_a_direct_call_that_takes_long() {
     until_alone(async || {
         let server = Server::start(&LOG_ALL);
         let (gate, _) = gate(&server, LONG).await;
@@ -210,9 +210,9 @@ async fn a_question_does_not_wait_for_the_end_of_a_lone_call_that_takes_long() {
     .await;
 }
 
-/// Lone calls have a part of `max_in_flight`, which leaves the store's thread too little here.
+/// Direct calls have a part of `max_in_flight`, which leaves the store's thread too little here.
 #[tokio::test]
-async fn few_calls_under_way_leave_none_to_lone_calls() {
+async fn few_calls_under_way_leave_none_to_direct_calls() {
     let server = Server::start(&[]);
     let mut settings = settings(&server.url());
     (settings.direct, settings.max_in_flight) = (true, 511);

@@ -14,7 +14,7 @@ use tokio::task::{JoinSet, yield_now};
 use tokio::time::sleep;
 
 use crate::server::{
-    Events, Server, check, gate_with, has_lone_calls, long, rule, settings, until_lost,
+    Events, Server, check, gate_with, has_direct_calls, long, rule, settings, until_lost,
 };
 
 /// Units a day of each key.
@@ -151,13 +151,13 @@ async fn a_request_that_was_not_sent_opens_no_limit_although_few_wait() {
     let server = Server::start(&[]);
     let (gate, events) = gate(&server, OnStoreError::Open).await;
     server.signal("STOP");
-    // Two calls of one key are sent, and perhaps a lone call; later requests for it stay in the queue.
+    // Two calls of one key are sent, and perhaps a direct call; later requests for it stay in the queue.
     let mut all = Vec::new();
     for _ in 0..4 {
         all.push(begin(&gate, 1, |_| "ada".to_owned()).await);
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    let queued = all.split_off(if has_lone_calls() { 3 } else { 2 });
+    let queued = all.split_off(if has_direct_calls() { 3 } else { 2 });
     for got in queued {
         let got = got.join_all().await;
         assert!(got[0].is_overloaded && !got[0].is_allowed, "{got:?}");

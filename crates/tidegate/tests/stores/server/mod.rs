@@ -94,8 +94,8 @@ pub fn long() -> bool {
     std::env::var_os("TIDEGATE_LONG").is_some()
 }
 
-/// Returns whether lone calls go over a connection of their runtime.
-pub fn has_lone_calls() -> bool {
+/// Returns whether direct calls go over a connection of their runtime.
+pub fn has_direct_calls() -> bool {
     std::env::var_os("TIDEGATE_DIRECT").is_some()
 }
 
@@ -158,7 +158,7 @@ pub const LONG: Duration = Duration::from_secs(30);
 /// Settings with their defaults.
 pub fn defaults(url: &str) -> StoreSettings {
     let mut settings = StoreSettings::new(url.parse().unwrap());
-    settings.direct = has_lone_calls();
+    settings.direct = has_direct_calls();
     settings
 }
 
