@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use redis::Value;
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, Value};
 
 use super::link::send;
 use crate::store::{Finding, LEAST_VERSION, StoreError};
@@ -36,12 +36,12 @@ pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Findi
     let mut found = Vec::new();
     let mut clocks = Vec::new();
     for connection in &mut connections {
-        match send(connection, &info("memory")).await {
-            Ok(reply) => found.extend(evicts(&text(reply))),
+        match info(connection, "memory").await {
+            Ok(memory) => found.extend(evicts(&memory)),
             Err(error) => found.extend(may_not_look(error)),
         }
-        let server = send(connection, &info("server")).await.unwrap_or(Value::Nil);
-        found.extend(old_version(&text(server)));
+        let server = info(connection, "server").await.unwrap_or_default();
+        found.extend(old_version(&server));
     }
     // In a loop of their own, so that no slower question comes between the readings of two clocks.
     for connection in &mut connections {
@@ -51,22 +51,20 @@ pub(super) async fn of(mut connections: Vec<MultiplexedConnection>) -> Vec<Findi
     found
 }
 
-fn info(section: &str) -> Cmd {
-    let mut command = redis::cmd("INFO");
-    command.arg(section);
-    command
-}
-
-fn text(value: Value) -> String {
-    match value {
+/// A section of the information about a server.
+pub(super) async fn info(
+    connection: &mut MultiplexedConnection,
+    section: &str,
+) -> Result<String, StoreError> {
+    Ok(match send(connection, redis::cmd("INFO").arg(section)).await? {
         Value::BulkString(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Value::VerbatimString { text, .. } | Value::SimpleString(text) => text,
         _ => String::new(),
-    }
+    })
 }
 
 /// The value of a field of `INFO`.
-fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
 }
 

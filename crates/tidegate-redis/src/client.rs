@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 
+use tidegate_rules::shared::is_of_server;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
@@ -14,7 +15,6 @@ use tokio::time::Instant;
 use super::counts::RequestCounts;
 use super::direct::DirectLinks;
 use super::dispatch::run;
-use super::error::{RedisMeaning as _, Symptom};
 use super::inbox::{CheckResult, Inbox, NoReply, Question, Replied, StoreState};
 use super::link::Credentials;
 use super::script::{Call, RedisReply};
@@ -190,7 +190,7 @@ impl Client {
     /// Notes a decision that was not taken for a reason that says nothing about the store.
     pub(crate) fn note_undecided(&self, error: &StoreError, key: &[u8]) {
         let is_known = matches!(error, StoreError::Away | StoreError::Overloaded { .. });
-        if error.symptom() == Symptom::None && !is_known && self.0.shared.undecided(error) {
+        if !is_of_server(error) && !is_known && self.0.shared.undecided(error) {
             self.report(StoreEvent::Undecided { key, error });
         }
     }

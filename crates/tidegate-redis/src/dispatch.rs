@@ -28,7 +28,7 @@ use redis::Value;
 use tokio::task::{spawn_local, yield_now};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::error::RedisMeaning as _;
+use super::error::of_client;
 use super::inbox::Question;
 use super::inbox::StoreState;
 use super::keys::slot_of;
@@ -249,15 +249,14 @@ impl Dispatcher {
         // The task that writes to the socket has not run since: a write that fails at once was never sent.
         let at_once = poll_fn(|context| Poll::Ready(replies.as_mut().poll(context))).await;
         if let Poll::Ready(replied) = at_once {
-            return replied
-                .map_err(|error| NoReplies { error: StoreError::of(&error), was_sent: false });
+            return replied.map_err(|error| NoReplies { error: of_client(error), was_sent: false });
         }
         let latest = self.clock.now() + LATEST;
         let mut left = LATEST;
         loop {
             if let Ok(replied) = timeout(left, replies.as_mut()).await {
                 return replied
-                    .map_err(|error| NoReplies { error: StoreError::of(&error), was_sent: true });
+                    .map_err(|error| NoReplies { error: of_client(error), was_sent: true });
             }
             // If the thread stood still, the replies may lie unread in the socket.
             left = latest.saturating_duration_since(self.clock.now());

@@ -1,7 +1,6 @@
 //! Errors of Redis as errors of a store, and their meaning for the server.
 
 use redis::{ErrorKind, RedisError, ServerErrorKind};
-use tidegate_rules::shared::is_of_server;
 
 use super::script::NotAnAnswer;
 use crate::store::StoreError;
@@ -47,91 +46,55 @@ fn hinted(text: String) -> String {
     }
 }
 
-/// The meaning of an error for the store.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Symptom {
-    /// It will not answer other requests either.
-    Gone,
-    /// Nothing.
-    None,
-}
-
-/// An error of a store as the client of Redis makes and reads it.
-pub(super) trait RedisMeaning: Sized {
-    /// Returns whether a script did nothing because a key has another layout by now.
-    fn is_of_other_layout(&self) -> bool;
-
-    /// The error that the client returned.
-    fn of(error: &RedisError) -> Self;
-
-    /// The error of one request of several that went as one call.
-    fn of_script(text: &str) -> Self;
-
-    /// The error of a server that the URL names as a single server.
-    fn of_single_server(self) -> Self;
-
-    /// Returns whether it lasts until an operator corrects it.
-    fn lasts(&self) -> bool;
-
-    /// Returns its meaning for the server that returned it.
-    fn symptom(&self) -> Symptom;
-}
-
-impl RedisMeaning for StoreError {
-    fn is_of_other_layout(&self) -> bool {
-        matches!(self, Self::Refused(text) if text.contains("WRONGTYPE"))
-    }
-
-    fn of(error: &RedisError) -> Self {
-        let text = error.to_string();
-        // The client knows some errors of a server by their kind, and the others only by their code.
-        match error.kind() {
-            ErrorKind::Server(kind) => of_known(kind, text),
-            ErrorKind::Extension => match error.code() {
-                Some("OOM") => Self::OutOfMemory,
-                Some("BUSY") => Self::Busy,
-                Some("MISCONF" | "NOREPLICAS") => Self::TakesNoWrites(text),
-                Some("NOAUTH") => Self::Denied(format!("{text} (expected a password)")),
-                Some("WRONGPASS") => Self::Denied(text),
-                _ => Self::Refused(hinted(text)),
-            },
-            ErrorKind::AuthenticationFailed => Self::Denied(text),
-            ErrorKind::Io if error.is_timeout() => Self::Timeout,
-            ErrorKind::Io
-            | ErrorKind::MasterNameNotFoundBySentinel
-            | ErrorKind::InvalidClientConfig
-            | ErrorKind::Parse => Self::Unreachable(hinted(text)),
-            _ => Self::Refused(hinted(text)),
-        }
-    }
-
-    fn of_script(text: &str) -> Self {
-        of_known(ServerErrorKind::ResponseError, text.to_owned())
-    }
-
-    fn of_single_server(self) -> Self {
-        match self {
-            Self::ClusterDown(text) if text.to_ascii_lowercase().contains("moved") => {
-                Self::ClusterDown(format!(
-                    "{text} (the URL names a single server, and this is a node of a cluster: {CLUSTER})"
-                ))
-            }
-            error => error,
-        }
-    }
-
-    fn lasts(&self) -> bool {
-        matches!(self, Self::Unreadable(_) | Self::Denied(_) | Self::Refused(_))
-    }
-
-    fn symptom(&self) -> Symptom {
-        if is_of_server(self) { Symptom::Gone } else { Symptom::None }
-    }
-}
-
 /// The error that the client returned.
 pub(super) fn of_client(error: RedisError) -> StoreError {
-    StoreError::of(&error)
+    let text = error.to_string();
+    // The client knows some errors of a server by their kind, and the others only by their code.
+    match error.kind() {
+        ErrorKind::Server(kind) => of_known(kind, text),
+        ErrorKind::Extension => match error.code() {
+            Some("OOM") => StoreError::OutOfMemory,
+            Some("BUSY") => StoreError::Busy,
+            Some("MISCONF" | "NOREPLICAS") => StoreError::TakesNoWrites(text),
+            Some("NOAUTH") => StoreError::Denied(format!("{text} (expected a password)")),
+            Some("WRONGPASS") => StoreError::Denied(text),
+            _ => StoreError::Refused(hinted(text)),
+        },
+        ErrorKind::AuthenticationFailed => StoreError::Denied(text),
+        ErrorKind::Io if error.is_timeout() => StoreError::Timeout,
+        ErrorKind::Io
+        | ErrorKind::MasterNameNotFoundBySentinel
+        | ErrorKind::InvalidClientConfig
+        | ErrorKind::Parse => StoreError::Unreachable(hinted(text)),
+        _ => StoreError::Refused(hinted(text)),
+    }
+}
+
+/// The error of one request of several that went as one call.
+pub(super) fn of_script(text: &str) -> StoreError {
+    of_known(ServerErrorKind::ResponseError, text.to_owned())
+}
+
+/// An error of a server that the URL names as a single server.
+pub(super) fn of_single_server(error: StoreError) -> StoreError {
+    match error {
+        StoreError::ClusterDown(text) if text.to_ascii_lowercase().contains("moved") => {
+            StoreError::ClusterDown(format!(
+                "{text} (the URL names a single server, and this is a node of a cluster: {CLUSTER})"
+            ))
+        }
+        error => error,
+    }
+}
+
+/// Returns whether an error lasts until an operator corrects it.
+pub(super) const fn lasts(error: &StoreError) -> bool {
+    matches!(error, StoreError::Unreadable(_) | StoreError::Denied(_) | StoreError::Refused(_))
+}
+
+/// Returns whether a script did nothing because a key has another layout by now.
+pub(super) fn is_of_other_layout(error: &StoreError) -> bool {
+    matches!(error, StoreError::Refused(text) if text.contains("WRONGTYPE"))
 }
 
 /// The error of a server, by its kind or its text.

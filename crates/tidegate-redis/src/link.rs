@@ -16,7 +16,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpStream;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-use super::error::{RedisMeaning as _, of_client};
+use super::error::of_client;
 use crate::secret_file::read_secret_file;
 use crate::settings::{Secret, StoreForm, StoreSettings, parts_of};
 use crate::store::StoreError;
@@ -244,7 +244,7 @@ async fn to_server(
         None => Client::open(info).map_err(of_client)?,
     };
     let connection = client.get_multiplexed_async_connection_with_config(&config()).await;
-    connection.map_err(|error| match StoreError::of(&error) {
+    connection.map_err(|error| match of_client(error) {
         // A server without TLS takes the handshake for a command, and waits for its end.
         StoreError::Timeout if settings.url.is_tls() => StoreError::Unreachable(
             "no connection with TLS within 1 s: expected a server that speaks TLS; without TLS its URL is \
@@ -289,7 +289,7 @@ async fn sentinel(
     }
     let mut client = builder.build().map_err(of_client)?;
     let connection = client.get_async_connection_with_config(&config()).await;
-    connection.map_err(|error| match StoreError::of(&error) {
+    connection.map_err(|error| match of_client(error) {
         // The error does not say which of the two it was.
         StoreError::Denied(text) => StoreError::Denied(format!(
             "{text} (Sentinel is given `sentinel_username` and `sentinel_password_file`, the primary \

@@ -14,7 +14,7 @@ use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep};
 
 use super::client::{Client, Ends};
-use super::error::RedisMeaning as _;
+use super::error::lasts;
 use super::script::{Call, JoinedScript, RedisReply};
 use crate::store::StoreError;
 
@@ -142,7 +142,7 @@ where
             }
             Some(Err(error)) => {
                 // An outage is reported by the shard, and load passes; an operator has to correct other errors.
-                if error.lasts() {
+                if lasts(&error) {
                     client.note_undecided(&error, listed.key[0].as_slice());
                 }
                 PAUSES.1

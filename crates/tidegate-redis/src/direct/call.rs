@@ -13,7 +13,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::OpenLink;
 use crate::counts::RequestCounts;
 use crate::dispatch::{LATEST, read_sockets};
-use crate::error::RedisMeaning as _;
+use crate::error::{of_client, of_single_server};
 use crate::inbox::{NoReply, Question, Replied, StoreState};
 use crate::route::{Delivered, Route, reply_of};
 use crate::script::{Call, JoinedScript};
@@ -75,7 +75,7 @@ pub(super) async fn run(
         let link = &mut open.link;
         let command = link.command(&call.script, &call.keys, &call.args);
         let replied = link.route.connection().req_packed_command(&command).await;
-        match replied.map_err(|error| StoreError::of(&error))? {
+        match replied.map_err(of_client)? {
             // The server has forgotten the script, and no caller is left after the deadline.
             Value::ServerError(error)
                 if error.kind() == Some(ServerErrorKind::NoScript) && Instant::now() < deadline =>
@@ -147,7 +147,7 @@ pub(super) async fn failed(
 }
 
 pub(super) fn value_or_error(value: Value) -> Result<Value, StoreError> {
-    value.extract_error().map_err(|error| StoreError::of(&error).of_single_server())
+    value.extract_error().map_err(|error| of_single_server(of_client(error)))
 }
 
 /// Counts a call as under way until it is dropped.

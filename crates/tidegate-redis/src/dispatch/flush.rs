@@ -4,11 +4,12 @@ use std::rc::Rc;
 use std::slice::from_ref;
 
 use redis::{Pipeline, Value};
+use tidegate_rules::shared::is_of_server;
 
 use super::fair_queue::{KeyHash, KeyMap, TakenTurn};
 use super::link::Link;
 use super::pending::Pending;
-use crate::error::{RedisMeaning as _, Symptom};
+use crate::error::of_script;
 use crate::keys::slot_of;
 use crate::route::{Delivered, Route, reply_of, with_part};
 use crate::script::{CallBatch, Each, Replies};
@@ -204,9 +205,9 @@ impl Handed {
     fn hand(&mut self, all: &[Rc<Pending>], replies: Vec<Replies>, route: &Route) {
         let mut repeats = all.iter();
         for Replies { reply, times } in replies {
-            let reply = reply.map_err(|error| StoreError::of_script(&error));
+            let reply = reply.map_err(|error| of_script(&error));
             if let Err(error) = &reply
-                && error.symptom() == Symptom::Gone
+                && is_of_server(error)
             {
                 self.gone = Some(error.clone());
             }

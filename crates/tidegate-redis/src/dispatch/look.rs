@@ -16,8 +16,8 @@ use super::link::FoundServer;
 use super::redirect::Redirect;
 use super::shard::{Answered, StoreShard};
 use super::slots::{slots_in, tags_in};
-use crate::audit;
-use crate::error::{RedisMeaning as _, of_client};
+use crate::audit::{self, field};
+use crate::error::{lasts, of_client};
 use crate::inbox::StoreState;
 use crate::link::{NodeAddress, connect, connect_to, send};
 use crate::route::command;
@@ -175,7 +175,7 @@ impl Outage {
             None => StoreEvent::Lost(error),
             Some(reported) if discriminant(reported) == kind => return None,
             // Other errors pass, or come and go while a store starts.
-            Some(_) if error.lasts() || looks == STAYS => StoreEvent::StillLost(error),
+            Some(_) if lasts(error) || looks == STAYS => StoreEvent::StillLost(error),
             Some(_) => return None,
         };
         self.reported = Some(error.clone());
@@ -304,28 +304,24 @@ async fn is_primary(connection: &mut MultiplexedConnection) -> Result<(), StoreE
 pub(crate) async fn run_id(
     connection: &mut MultiplexedConnection,
 ) -> Result<Option<String>, StoreError> {
-    let Some(run) = info(connection, "server", "run_id:").await? else { return Ok(None) };
+    let Some(run) = value_of(connection, "server", "run_id").await? else { return Ok(None) };
     // A primary that was a replica in between has the data of another primary.
-    let history = info(connection, "replication", "master_replid:").await?;
+    let history = value_of(connection, "replication", "master_replid").await?;
     Ok(Some(run + history.as_deref().unwrap_or_default()))
 }
 
-/// Returns the value of a line in a section of the information about a server; `None` if it has no such line, or the
+/// Returns the value of a field in a section of the information about a server; `None` if it has no such field, or the
 /// user may not read it.
-async fn info(
+async fn value_of(
     connection: &mut MultiplexedConnection,
     section: &str,
     name: &str,
 ) -> Result<Option<String>, StoreError> {
-    let info = match send(connection, redis::cmd("INFO").arg(section)).await {
-        Ok(Value::BulkString(info)) => String::from_utf8_lossy(&info).into_owned(),
-        Ok(Value::VerbatimString { text, .. }) => text,
-        Ok(_) | Err(StoreError::Denied(_) | StoreError::Refused(_)) => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    let mut lines = info.lines();
-    let value = lines.find_map(|line| line.strip_prefix(name));
-    Ok(value.filter(|value| !value.is_empty()).map(str::to_owned))
+    match audit::info(connection, section).await {
+        Ok(info) => Ok(field(&info, name).filter(|value| !value.is_empty()).map(str::to_owned)),
+        Err(StoreError::Denied(_) | StoreError::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Reports properties of the servers' setup that can make limits fail.

@@ -18,6 +18,7 @@ use std::sync::{Arc, atomic::Ordering::Relaxed};
 use redis::Value;
 use redis::aio::MultiplexedConnection;
 use tidegate_core::Micros;
+use tidegate_rules::shared::is_of_server;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -31,7 +32,7 @@ use super::redirect::{Redirect, Redirected};
 use super::slots::part_of;
 use super::window::Window;
 use crate::counts::RequestCounts;
-use crate::error::{RedisMeaning as _, Symptom};
+use crate::error::of_client;
 use crate::inbox::StoreState;
 use crate::link::NodeAddress;
 use crate::route::Route;
@@ -325,11 +326,8 @@ impl StoreShard {
                 Some(redirect) => answered.redirected.push(Redirected { call, redirect }),
                 None => {
                     RequestCounts::add(&self.shared.counts.failed, 1);
-                    let error = self.named(StoreError::of(&error.into()));
-                    if error.symptom() == Symptom::Gone
-                        && is_latest
-                        && state.health == ShardHealth::Fit
-                    {
+                    let error = self.named(of_client(error.into()));
+                    if is_of_server(&error) && is_latest && state.health == ShardHealth::Fit {
                         answered.lost = Some(error.clone());
                     }
                     answered.failed.push((call, error));

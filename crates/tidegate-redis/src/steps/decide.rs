@@ -14,7 +14,7 @@ use super::late::conclude;
 use super::limiters::script_limiters;
 use super::{PendingStep, RedisStore, RoutedReply, no_space};
 use crate::client::heard;
-use crate::error::RedisMeaning as _;
+use crate::error::is_of_other_layout;
 use crate::inbox::{LateReply, NoReply, Replied};
 use crate::keys::answer_key;
 use crate::request::RequestIdentity;
@@ -172,7 +172,7 @@ impl RedisStore {
                     continue;
                 }
                 // The script did nothing, because a key has another type. The limiter has to change first, as after nil.
-                Err(gave_up) if gave_up.error.is_of_other_layout() => (RedisReply::Nil, None),
+                Err(gave_up) if is_of_other_layout(&gave_up.error) => (RedisReply::Nil, None),
                 Err(gave_up) => break gave_up,
             };
             has_no_memory = false;

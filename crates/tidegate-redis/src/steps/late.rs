@@ -14,7 +14,7 @@ use super::limiters::script_limiters;
 use super::{MOST_CHANGES, OfStep, PendingStep, RedisStore, step_reply};
 use crate::client::{Client, heard};
 use crate::counts::RequestCounts;
-use crate::error::RedisMeaning as _;
+use crate::error::is_of_other_layout;
 use crate::inbox::{NoReply, Replied};
 use crate::route::{Delivered, Route};
 use crate::script::{
@@ -200,7 +200,7 @@ impl RedisStore {
             };
             let reply = match replied {
                 // The script did nothing, as after nil.
-                Err(error) if error.is_of_other_layout() => RedisReply::Nil,
+                Err(error) if is_of_other_layout(&error) => RedisReply::Nil,
                 reply => reply.ok()?,
             };
             match call.answer(&now, &reply).ok()? {

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::limiters::script_limiters;
 use super::{MOST_CHANGES, RedisStore};
 use crate::client::heard;
-use crate::error::RedisMeaning as _;
+use crate::error::is_of_other_layout;
 use crate::inbox::NoReply;
 use crate::keys::lease_key;
 use crate::route::Delivered;
@@ -69,7 +69,7 @@ pub(super) async fn take_lease(
             Err(_) => LeaseResult::Unknown,
         },
         // The script did nothing, because the key has another layout by now.
-        Err(error) if error.is_of_other_layout() => LeaseResult::Undecided,
+        Err(error) if is_of_other_layout(&error) => LeaseResult::Undecided,
         Err(StoreError::Away | StoreError::Overloaded { .. }) => LeaseResult::NotSent,
         Err(_) => LeaseResult::Unknown,
     };
@@ -100,7 +100,7 @@ pub(super) async fn return_lease(
         let call = Arc::new(call);
         let Delivered { reply, route } = match heard(store.client.ask(&call, 0, deadline).await) {
             Ok(delivered) => delivered,
-            Err(no_reply) if no_reply.error.is_of_other_layout() => return Ok(None),
+            Err(no_reply) if is_of_other_layout(&no_reply.error) => return Ok(None),
             Err(no_reply) => return Err(no_reply.error),
         };
         match call.answer(&limiters, &reply) {

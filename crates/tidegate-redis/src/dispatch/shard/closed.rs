@@ -6,7 +6,7 @@ use super::{FlushToSend, ShardHealth, ShardState, StoreShard};
 use crate::counts::RequestCounts;
 use crate::dispatch::flush::Sent;
 use crate::dispatch::redirect::Redirected;
-use crate::error::RedisMeaning as _;
+use crate::error::of_single_server;
 use crate::store::StoreError;
 
 /// The time without a reply after which the end of a connection may have come.
@@ -43,7 +43,7 @@ pub(in crate::dispatch) struct NoReplies {
 impl StoreShard {
     /// An error of its server, with the kind of store that the URL should name.
     pub(in crate::dispatch) fn named(&self, error: StoreError) -> StoreError {
-        if self.node.is_none() { error.of_single_server() } else { error }
+        if self.node.is_none() { of_single_server(error) } else { error }
     }
 
     /// Notes a write without replies. Calls that were never sent wait for another connection. The others fail, because
