@@ -32,7 +32,7 @@ use tokio::sync::oneshot;
 use crate::rules::{Policy, PolicyErrors};
 use crate::step::{Ask, Decided};
 pub use counts::StoreCounts;
-pub use error::ErrorMeaning;
+pub use error::done_in_part;
 pub use event::{Finding, LEAST_VERSION, OnEvent, StoreEvent, StoreObserver};
 pub use generation::{Generation, RuleInForce};
 pub use host::{Host, stand_still};

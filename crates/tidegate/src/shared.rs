@@ -25,9 +25,7 @@ use crate::request::{Descriptor, Origin, Request, RequestInternals as _};
 use crate::rules::{Policy, PolicyRule};
 use crate::step::Done;
 use crate::store::memory::Newest;
-use crate::store::{
-    ErrorMeaning as _, GaveUp, Generation, KeyAsk, StepArgs, StepReply, Store, StoreCounts, Verb,
-};
+use crate::store::{GaveUp, Generation, KeyAsk, StepArgs, StepReply, Store, StoreCounts, Verb};
 use build::Warned;
 use counts::Undecided;
 pub use record::{FoundReservation, ReservationRecord};
@@ -242,8 +240,8 @@ impl<S: Store> SharedGate<S> {
         asks: &[KeyAsk],
         replied: Result<StepReply, GaveUp>,
     ) -> Answer<'_> {
-        let reply = replied
-            .unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()));
+        let reply =
+            replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up.error));
         self.counted(in_force.answer(asks, reply))
     }
 

@@ -22,15 +22,15 @@ pub use limiter_state::{LimiterState, LimiterStep};
 #[doc(inline)]
 pub use tidegate_redis::RedisStore;
 #[cfg(feature = "redis")]
-pub(crate) use tidegate_store::contract::{
-    ErrorMeaning, KnownUse, OnEvent, OnUnitsBack, StoredData, at_places, is_report,
-};
-#[cfg(feature = "redis")]
 #[doc(inline)]
 pub use tidegate_store::contract::{
     Finding, GaveUp, Generation, GivenBack, Hooks, Host, KeyAsk, Late, LeaseAsk, LeaseReply,
     LeaseResult, LimiterReply, LimiterReport, Receipt, RecordReply, RecordVerb, ReturnReply,
     StepArgs, StepReply, Store, StoreCounts, StoreError, StoreEvent, Unspent, Verb, Wanted,
+};
+#[cfg(feature = "redis")]
+pub(crate) use tidegate_store::contract::{
+    KnownUse, OnEvent, OnUnitsBack, StoredData, at_places, done_in_part, is_report,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]

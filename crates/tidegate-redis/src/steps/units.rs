@@ -11,9 +11,7 @@ use crate::keys::lease_key;
 use crate::request::Origin;
 use crate::script::{Call, Surplus};
 use crate::step::TakenUnits;
-use crate::store::{
-    ErrorMeaning as _, KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places,
-};
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, StoreError, Verb, at_places, done_in_part};
 
 /// A future that may lead back to the step that it is a part of.
 type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -51,7 +49,7 @@ impl RedisStore {
             // The other limiters are settled by now, so an error concerns a part of the request.
             self.give_back_unlimited(asks, args)
                 .await
-                .map_err(|error| if limited.is_empty() { error } else { error.in_part() })?;
+                .map_err(|error| if limited.is_empty() { error } else { done_in_part(error) })?;
             Ok(reply)
         })
     }

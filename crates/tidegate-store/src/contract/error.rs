@@ -4,31 +4,24 @@ use tidegate_rules::shared::StoreError;
 
 use crate::step::Lack;
 
-/// The meaning of an error for layers.
-pub trait ErrorMeaning {
+impl Lack {
     /// Why the store did not decide, if this is the error.
-    fn lack(&self) -> Lack;
-
-    /// The error after a part of the work was done: it no longer says that nothing was sent.
-    fn in_part(self) -> Self;
-}
-
-impl ErrorMeaning for StoreError {
-    fn lack(&self) -> Lack {
-        match self {
-            Self::Overloaded { .. } => Lack::Overloaded,
-            _ => Lack::Unavailable,
+    pub const fn of(error: &StoreError) -> Self {
+        match error {
+            StoreError::Overloaded { .. } => Self::Overloaded,
+            _ => Self::Unavailable,
         }
     }
+}
 
-    fn in_part(self) -> Self {
-        match self {
-            // Both promise that nothing stays taken, which is no longer true.
-            Self::Away | Self::Overloaded { .. } => {
-                Self::Unreachable(format!("a part was done, then: {self}"))
-            }
-            error => error,
+/// The error after a part of the work was done: it no longer says that nothing was sent.
+pub fn done_in_part(error: StoreError) -> StoreError {
+    match error {
+        // Both promise that nothing stays taken, which is no longer true.
+        StoreError::Away | StoreError::Overloaded { .. } => {
+            StoreError::Unreachable(format!("a part was done, then: {error}"))
         }
+        error => error,
     }
 }
 
@@ -41,12 +34,12 @@ mod tests {
     fn work_done_in_part_is_not_reported_as_never_sent() {
         for never_sent in [StoreError::Away, StoreError::Overloaded { together: false }] {
             let text = never_sent.to_string();
-            match never_sent.in_part() {
+            match done_in_part(never_sent) {
                 StoreError::Unreachable(in_part) => assert!(in_part.contains(&text), "{in_part}"),
                 other => panic!("{other:?}"),
             }
         }
-        assert_eq!(StoreError::Timeout.in_part(), StoreError::Timeout);
-        assert_eq!(StoreError::ReadOnly.in_part(), StoreError::ReadOnly);
+        assert_eq!(done_in_part(StoreError::Timeout), StoreError::Timeout);
+        assert_eq!(done_in_part(StoreError::ReadOnly), StoreError::ReadOnly);
     }
 }

@@ -3,7 +3,7 @@
 use tidegate_core::{Decision, Micros, ScriptReply, Settled, Timestamp, Token, UsedUnits};
 use tokio::time::Instant;
 
-use super::{KeyAsk, KnownUse, Receipt, StoredData};
+use super::{KeyAsk, KnownUse, Receipt, StoreError, StoredData};
 use crate::inline_list::InlineList;
 use crate::request::Origin;
 use crate::step::{Decided, FirstReservation, Lack, Standing, Values};
@@ -80,7 +80,7 @@ impl<'a> StepArgs<'a> {
     }
 
     /// When the step must have ended. After that the store returns
-    /// [`StoreError::Timeout`](tidegate_rules::shared::StoreError), and gives back the units of a late reply.
+    /// [`StoreError::Timeout`], and gives back the units of a late reply.
     #[must_use]
     pub fn deadline(&self) -> std::time::Instant {
         self.deadline.into_std()
@@ -344,8 +344,8 @@ impl StepReply {
     }
 
     /// The reply to a step that neither the store nor any layer decided: the request is refused.
-    pub fn unavailable(limiters: usize, lack: Lack) -> Self {
-        let standing = Standing::Unavailable(lack);
+    pub fn unavailable(limiters: usize, error: &StoreError) -> Self {
+        let standing = Standing::Unavailable(Lack::of(error));
         Self { allowed: false, standing, ..Self::nothing(limiters, Timestamp::EPOCH) }
     }
 

@@ -22,8 +22,8 @@ use tokio::time::timeout_at;
 use crate::request::Origin;
 use crate::rules::Policy;
 use crate::store::{
-    ErrorMeaning as _, GaveUp, Generation, KeyAsk, Late, StepArgs, StepReply, Store, StoreError,
-    Verb, at_places, is_report,
+    GaveUp, Generation, KeyAsk, Late, StepArgs, StepReply, Store, StoreError, Verb, at_places,
+    done_in_part, is_report,
 };
 
 /// Decides requests over several slots of the store `inner`.
@@ -314,7 +314,7 @@ impl<S: Store> AcrossSlots<S> {
             // If nothing was done so far, the caller may try again.
             let untouched = number == 0 || args.verb == Verb::Peek;
             let reply = reply.map_err(|gave_up| {
-                if untouched { gave_up } else { GaveUp::from(gave_up.error.in_part()) }
+                if untouched { gave_up } else { GaveUp::from(done_in_part(gave_up.error)) }
             })?;
             note(&mut done, &part.places, &reply);
         }

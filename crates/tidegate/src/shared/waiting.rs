@@ -23,7 +23,7 @@ use crate::inline_list::InlineList;
 use crate::layers::Layer;
 use crate::request::{Origin, Request, RequestInternals as _};
 use crate::step::Standing;
-use crate::store::{ErrorMeaning as _, KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
 use crate::wait::{AttemptResult, Sums, Ticket, Waiter};
 use to_store::ToStore;
 
@@ -179,7 +179,7 @@ impl<S: Store> InForce<S> {
     /// Runs a step of a request that waits, or that others wait in front of.
     async fn step_in_turn(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> StepReply {
         let replied = self.tower.step(asks, StepArgs { is_queued: true, ..args }).await;
-        replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), gave_up.error.lack()))
+        replied.unwrap_or_else(|gave_up| StepReply::unavailable(asks.len(), &gave_up.error))
     }
 
     /// Returns whether limiters live in several slots.

@@ -14,7 +14,7 @@ use crate::request::RequestIdentity;
 use crate::rules::{OnStoreError, Policy, limit_of};
 use crate::step::{Ask, Decided, Done, Lack, Standing};
 use crate::store::memory::MemoryGeneration;
-use crate::store::{ErrorMeaning as _, Generation, KeyAsk, StoreError, Verb, is_report};
+use crate::store::{Generation, KeyAsk, StoreError, Verb, is_report};
 use crate::{dedupe, step};
 
 /// The `retry_after` of a refusal while the store is unavailable.
@@ -76,7 +76,7 @@ impl Local {
         error: &StoreError,
         (can_hold, lasts): (impl Fn(&Rule) -> bool, impl Fn(&KeyAsk) -> Option<Micros>),
     ) -> (Done<Option<Decided>>, Standing) {
-        let lack = error.lack();
+        let lack = Lack::of(error);
         let policy = &generation.policy;
         let newest = self.memory.newest();
         let all: InlineList<_> =

@@ -24,7 +24,7 @@ use crate::request::Origin;
 use crate::rules::PolicyErrors;
 use crate::step::Standing;
 use crate::store::memory::Newest;
-use crate::store::{ErrorMeaning as _, GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::store::{GaveUp, Host, KeyAsk, StepArgs, StepReply, Store, Verb};
 
 /// A node: the tower that ships, over a link to the store.
 pub(super) struct LayersNode {
@@ -178,8 +178,7 @@ impl LayersNode {
         if self.link.is_cut() {
             return;
         }
-        let unavailable =
-            |gave_up: GaveUp| StepReply::unavailable(asks.len(), gave_up.error.lack());
+        let unavailable = |gave_up: GaveUp| StepReply::unavailable(asks.len(), &gave_up.error);
         let reply = reply.unwrap_or_else(unavailable);
         if verb == Verb::Peek {
             world.history().answers.insert(number, CallerAnswer::Nothing);
