@@ -304,10 +304,6 @@ impl<C: Clock> Waitable for ToGate<'_, C> {
     fn delay(&self, done: &Done) -> Micros {
         delay_of(&self.asks, done)
     }
-
-    fn delay_is_waiting(&self) -> bool {
-        false
-    }
 }
 
 impl<C: Clock> InProcess for ToGate<'_, C> {

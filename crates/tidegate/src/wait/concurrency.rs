@@ -63,25 +63,25 @@ impl<C: Clock> Concurrency<C> {
     /// The limit.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.permits.limit()
+        self.permits.counted().limit
     }
 
     /// Units in flight.
     #[must_use]
     pub fn in_flight(&self) -> u64 {
-        self.permits.in_flight(ALL)
+        self.permits.counted().in_flight(ALL)
     }
 
     /// Free units; 0 while more are in flight than a lowered limit allows.
     #[must_use]
     pub fn available(&self) -> u64 {
-        self.permits.available(ALL)
+        self.permits.counted().available(ALL)
     }
 
     /// The number of waiters.
     #[must_use]
     pub fn waiting(&self) -> usize {
-        self.permits.waiting(ALL)
+        self.permits.queues.len(&ALL)
     }
 
     fn request(&self, units: u64) -> PermitRequest<'_, C> {
@@ -175,31 +175,31 @@ impl<C: Clock> KeyedConcurrency<C> {
     /// The limit of each key.
     #[must_use]
     pub fn limit(&self) -> u64 {
-        self.permits.limit()
+        self.permits.counted().limit
     }
 
     /// Units in flight of the key.
     #[must_use]
     pub fn in_flight(&self, key: impl Key) -> u64 {
-        self.permits.in_flight(self.seed.of(&key))
+        self.permits.counted().in_flight(self.seed.of(&key))
     }
 
     /// Free units of the key.
     #[must_use]
     pub fn available(&self, key: impl Key) -> u64 {
-        self.permits.available(self.seed.of(&key))
+        self.permits.counted().available(self.seed.of(&key))
     }
 
     /// The number of waiters for the key.
     #[must_use]
     pub fn waiting(&self, key: impl Key) -> usize {
-        self.permits.waiting(self.seed.of(&key))
+        self.permits.queues.len(&self.seed.of(&key))
     }
 
     /// The number of keys with work in flight.
     #[must_use]
     pub fn keys(&self) -> usize {
-        self.permits.keys()
+        self.permits.counted().out.len()
     }
 
     fn request(&self, key: &impl Key, units: u64) -> PermitRequest<'_, C> {

@@ -25,10 +25,10 @@ pub(super) struct Permits {
 }
 
 #[derive(Debug)]
-struct PermitCounts {
-    limit: u64,
+pub(super) struct PermitCounts {
+    pub(super) limit: u64,
     /// Units in flight by key; a key without any has no entry.
-    out: HashMap<Fingerprint, u64>,
+    pub(super) out: HashMap<Fingerprint, u64>,
 }
 
 /// Permission to run, for as long as it is kept. When dropped, also by a panic or a cancelled task,
@@ -74,31 +74,11 @@ impl Permits {
         Self { counted: Mutex::new(counted), queues: Queues::new() }
     }
 
-    pub(super) fn limit(&self) -> u64 {
-        self.counted().limit
-    }
-
     /// Changes the limit. Under a lower one nothing is admitted until enough units have come back.
     pub(super) fn set_limit(&self, limit: u64) {
         // First changed, then woken, as when units come back.
         self.counted().limit = limit;
         self.queues.wake_all();
-    }
-
-    pub(super) fn in_flight(&self, key: Fingerprint) -> u64 {
-        self.counted().out(key)
-    }
-
-    pub(super) fn available(&self, key: Fingerprint) -> u64 {
-        self.counted().available(key)
-    }
-
-    pub(super) fn keys(&self) -> usize {
-        self.counted().out.len()
-    }
-
-    pub(super) fn waiting(&self, key: Fingerprint) -> usize {
-        self.queues.len(&key)
     }
 
     /// Returns a permit if enough units are free and no caller waits for them.
@@ -142,19 +122,20 @@ impl Permits {
         }
     }
 
-    fn counted(&self) -> MutexGuard<'_, PermitCounts> {
+    /// Locks the counts.
+    pub(super) fn counted(&self) -> MutexGuard<'_, PermitCounts> {
         self.counted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl PermitCounts {
-    fn out(&self, key: Fingerprint) -> u64 {
+    pub(super) fn in_flight(&self, key: Fingerprint) -> u64 {
         self.out.get(&key).copied().unwrap_or(0)
     }
 
-    fn available(&self, key: Fingerprint) -> u64 {
+    pub(super) fn available(&self, key: Fingerprint) -> u64 {
         // More units may be out than a lowered limit allows.
-        self.limit.saturating_sub(self.out(key))
+        self.limit.saturating_sub(self.in_flight(key))
     }
 
     fn take(&mut self, key: Fingerprint, units: u64) -> bool {

@@ -62,7 +62,9 @@ pub(crate) trait Waitable {
     fn delay(&self, done: &Done) -> Micros;
 
     /// Returns whether the delay counts against the longest wait.
-    fn delay_is_waiting(&self) -> bool;
+    fn delay_is_waiting(&self) -> bool {
+        false
+    }
 
     /// Returns whether the time when units come back is unknown, so that a waiter sleeps until it is woken
     /// or too late.

@@ -179,10 +179,6 @@ impl<S: Store> Waitable for ToStore<'_, S> {
     fn delay(&self, done: &Done) -> Micros {
         delay_of(&self.first, done)
     }
-
-    fn delay_is_waiting(&self) -> bool {
-        false
-    }
 }
 
 /// Returns the number of windows of a log that pass before a request is admitted after others, and the cost for which
