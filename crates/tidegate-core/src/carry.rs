@@ -5,11 +5,10 @@
 //! the state that admits less stays.
 
 use alloc::vec::Vec;
-use core::borrow::BorrowMut;
 use core::cmp::Ordering;
 
 use crate::algorithm::{Algorithm, CarryUnits};
-use crate::held::{Held, Verbs};
+use crate::held::Held;
 use crate::level::{Level, Rate};
 use crate::past::Since;
 use crate::rule::{Rule, Visitor};
@@ -36,7 +35,7 @@ pub struct KnownUnits<'a> {
     pub last: Option<Timestamp>,
 }
 
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+impl<R: Algorithm> Held<'_, R> {
     /// Puts the state that these units leave in place of the state of the limiter, if it admits less at `now`. Returns
     /// whether it did. Of two states that admit as much, the state whose units leave later admits less; if both are
     /// equal in this, the limiter keeps its own, and also if it was reset after the units were reported.
@@ -105,7 +104,7 @@ fn used_of<R: CarryUnits>(
     (used, algorithm.last(state))
 }
 
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+impl<R: Algorithm> Held<'_, R> {
     /// The units in use at the end of the step, oldest first, and the time of the last unit.
     pub fn used_units(&self) -> (Vec<UsedUnits>, Timestamp) {
         let state = self.state();

@@ -1,6 +1,6 @@
 //! The decision of a limiter: yes, no, or never, its values, and a refusal as an error.
 //!
-//! A step makes it from the state that it leaves (`Verbs::report`). Most verbs of the engine return it, and every
+//! A step makes it from the state that it leaves (`Held::report`). Most verbs of the engine return it, and every
 //! protocol writes it.
 
 use alloc::string::String;

@@ -1,17 +1,13 @@
-//! One atomic step over one limiter or several.
+//! One atomic step over one limiter.
 //!
-//! A step *advances* each state (time passes), *decides* (reads the state, and by its type cannot
+//! A step *advances* the state (time passes), *decides* (reads the state, and by its type cannot
 //! change it), *takes* (commits the decision), and *reports* (computes the values of the decision,
-//! only if they are needed). With several rules on one request it advances all, decides all, then
-//! takes all. The store keeps the states of all rules locked during the whole step.
+//! only if they are needed). The store keeps the state locked during the whole step.
 
 mod amend;
 mod settle;
 
-use core::borrow::BorrowMut;
-use core::ops::DerefMut;
-
-use crate::algorithm::{Algorithm, Decide};
+use crate::algorithm::Algorithm;
 use crate::decision::{Decision, Outcome, Verdict};
 use crate::script::ScriptReply;
 use crate::time::{Micros, Timestamp, Token};
@@ -19,14 +15,12 @@ pub use settle::{Settled, Settlement};
 
 /// One limiter held during one step: an algorithm, the slot of its key, and a cost.
 ///
-/// An empty slot is a limiter that does not exist yet; the step creates it. The slot is borrowed, or a copy
-/// that is part of this value ([`Held::of_copy`]).
+/// An empty slot is a limiter that does not exist yet; the step creates it.
 #[derive(Debug)]
-pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
+pub struct Held<'a, R: Algorithm> {
     algorithm: &'a R,
-    slot: S,
+    slot: &'a mut Option<R::State>,
     cost: u64,
-    enforced: bool,
     /// True if the cost is usage that a caller reports: it is taken whatever the decision, which is
     /// about one unit more.
     is_usage: bool,
@@ -43,7 +37,17 @@ pub struct Held<'a, R: Algorithm, S = &'a mut Option<<R as Decide>::State>> {
 impl<'a, R: Algorithm> Held<'a, R> {
     /// Prepares a step of the limiter in `slot` for a request of `cost` units.
     pub const fn new(algorithm: &'a R, slot: &'a mut Option<R::State>, cost: u64) -> Self {
-        Self::in_slot(algorithm, slot, cost)
+        Self {
+            algorithm,
+            slot,
+            cost,
+            is_usage: false,
+            in_place: false,
+            now: Timestamp::EPOCH,
+            at: Timestamp::EPOCH,
+            verdict: Verdict::Allow,
+            taken: false,
+        }
     }
 
     /// A limiter after a step that ran elsewhere, with its state in `slot`, to compute the values
@@ -58,43 +62,6 @@ impl<'a, R: Algorithm> Held<'a, R> {
         (held.now, held.at) = (reply.now, reply.at);
         (held.verdict, held.taken) = (reply.verdict, reply.taken);
         held
-    }
-}
-
-impl<'a, R: Algorithm> Held<'a, R, Option<R::State>> {
-    /// Prepares a step of a limiter whose state was copied from where it is kept; [`Held::into_slot`] returns it.
-    pub const fn of_copy(algorithm: &'a R, state: Option<R::State>, cost: u64) -> Self {
-        Self::in_slot(algorithm, state, cost)
-    }
-
-    /// The state as the step leaves it.
-    #[must_use]
-    pub fn into_slot(self) -> Option<R::State> {
-        self.slot
-    }
-}
-
-impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
-    const fn in_slot(algorithm: &'a R, slot: S, cost: u64) -> Self {
-        Self {
-            algorithm,
-            slot,
-            cost,
-            enforced: true,
-            is_usage: false,
-            in_place: false,
-            now: Timestamp::EPOCH,
-            at: Timestamp::EPOCH,
-            verdict: Verdict::Allow,
-            taken: false,
-        }
-    }
-
-    /// Marks a rule in shadow mode: it decides and counts but never refuses.
-    #[must_use]
-    pub const fn shadow(mut self) -> Self {
-        self.enforced = false;
-        self
     }
 
     /// Marks the cost as usage that a caller reports: see [`Held::take_reported`].
@@ -126,13 +93,13 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     /// Returns the decision that [`Held::ask`] would make, without any change of the state.
     #[must_use]
     pub fn peek(&mut self, now: Timestamp) -> Decision {
-        let begins = self.slot().is_none();
+        let begins = self.slot.is_none();
         self.advance(now);
         let _ = self.decide();
         let decision = self.report();
         // A look creates no limiter.
         if begins {
-            *self.slot.borrow_mut() = None;
+            *self.slot = None;
         }
         decision
     }
@@ -142,7 +109,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     pub fn renew(&mut self, now: Timestamp, token: Token) -> bool {
         let algorithm = self.algorithm;
         // Without a limiter there is no permit, and a renewal creates no limiter.
-        if !R::HOLDS_PERMITS || self.slot().is_none() {
+        if !R::HOLDS_PERMITS || self.slot.is_none() {
             return !R::HOLDS_PERMITS;
         }
         let (state, at) = self.advanced(now);
@@ -152,7 +119,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     /// Returns whether the slot could be emptied without changing a later decision.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.slot().as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
+        self.slot.as_ref().is_none_or(|state| self.algorithm.is_idle(state, self.at))
     }
 
     pub(crate) const fn algorithm(&self) -> &'a R {
@@ -164,11 +131,11 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     pub(crate) fn state(&self) -> Option<&R::State> {
-        self.slot().as_ref()
+        self.slot.as_ref()
     }
 
     pub(crate) fn replace(&mut self, state: R::State) {
-        *self.slot.borrow_mut() = Some(state);
+        *self.slot = Some(state);
     }
 
     /// The units that the decision is about.
@@ -177,7 +144,7 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
     }
 
     fn take_units(&mut self, units: u64) {
-        let Some(state) = self.slot.borrow_mut() else { return };
+        let Some(state) = &mut *self.slot else { return };
         // Only when units are taken, because a look may be followed by an earlier reading.
         self.algorithm.pass(state, self.at);
         if self.in_place {
@@ -185,10 +152,6 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
         } else {
             self.algorithm.take(state, self.at, units);
         }
-    }
-
-    fn slot(&self) -> &Option<R::State> {
-        self.slot.borrow()
     }
 
     /// The values of the decision. A caller measures waits on the clock that was read; if that
@@ -225,41 +188,19 @@ impl<'a, R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'a, R, S> {
 
     fn advanced(&mut self, now: Timestamp) -> (&mut R::State, Timestamp) {
         self.now = now;
-        let state = self.slot.borrow_mut().get_or_insert_with(|| self.algorithm.fresh(now));
+        let state = self.slot.get_or_insert_with(|| self.algorithm.fresh(now));
         self.at = self.algorithm.advance(state, now);
         (state, self.at)
     }
-}
 
-/// The verbs that a step over several rules needs, of any algorithms.
-pub trait Verbs {
     /// Moves time forward; creates a limiter that does not exist yet.
-    fn advance(&mut self, now: Timestamp);
-    /// Decides without any change of the state.
-    fn decide(&mut self) -> Verdict;
-    /// The result of [`Verbs::decide`].
-    fn verdict(&self) -> Verdict;
-    /// Takes the cost that was admitted.
-    fn take(&mut self);
-    /// Gives the cost back, at most as many units as are used. The decision is then about no units.
-    fn give_back(&mut self);
-    /// The decision with its values, as of the end of the step.
-    fn report(&self) -> Decision;
-    /// The token of the permit that was taken.
-    fn token(&self) -> Option<Token>;
-    /// The instant that counted.
-    fn at(&self) -> Timestamp;
-    /// False for a rule in shadow mode.
-    fn is_enforced(&self) -> bool;
-}
-
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
-    fn advance(&mut self, now: Timestamp) {
+    pub fn advance(&mut self, now: Timestamp) {
         self.advanced(now);
     }
 
-    fn decide(&mut self) -> Verdict {
-        self.verdict = match self.slot() {
+    /// Decides without any change of the state.
+    pub fn decide(&mut self) -> Verdict {
+        self.verdict = match &*self.slot {
             // A cost of 0 is always admitted, and never reaches an algorithm.
             Some(state) if self.asked() > 0 => self.algorithm.decide(state, self.at, self.asked()),
             _ => Verdict::Allow,
@@ -267,62 +208,42 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Verbs for Held<'_, R, S> {
         self.verdict
     }
 
-    fn verdict(&self) -> Verdict {
-        self.verdict
-    }
-
-    fn take(&mut self) {
+    /// Takes the cost that was admitted.
+    pub fn take(&mut self) {
         if self.cost > 0 {
             self.take_units(self.cost);
             self.taken = true;
         }
     }
 
-    fn give_back(&mut self) {
-        if let (Some(state), 1..) = (self.slot.borrow_mut(), self.cost) {
+    /// Gives the cost back, at most as many units as are used. The decision is then about no units.
+    pub fn give_back(&mut self) {
+        if let (Some(state), 1..) = (&mut *self.slot, self.cost) {
             self.algorithm.give_back(state, self.at, self.cost);
         }
         // No unit is asked for any more, so the decision refuses nothing.
         self.cost = 0;
     }
 
-    fn report(&self) -> Decision {
-        match self.slot() {
+    /// The decision with its values, as of the end of the step.
+    #[must_use]
+    pub fn report(&self) -> Decision {
+        match &*self.slot {
             Some(state) => self.report_of(state),
             None => self.report_of(&self.algorithm.fresh(self.at)),
         }
     }
 
-    fn token(&self) -> Option<Token> {
-        let state = self.slot().as_ref().filter(|_| R::HOLDS_PERMITS && self.taken)?;
+    /// The token of the permit that was taken.
+    #[must_use]
+    pub fn token(&self) -> Option<Token> {
+        let state = self.slot.as_ref().filter(|_| R::HOLDS_PERMITS && self.taken)?;
         self.algorithm.token(state)
     }
 
-    fn at(&self) -> Timestamp {
+    /// The instant that counted.
+    #[must_use]
+    pub const fn at(&self) -> Timestamp {
         self.at
     }
-
-    fn is_enforced(&self) -> bool {
-        self.enforced
-    }
-}
-
-/// Returns whether all enforced limiters would admit the request at `now`; changes nothing.
-pub fn look_at_all<V: DerefMut<Target: Verbs>>(held: &mut [V], now: Timestamp) -> bool {
-    held.iter_mut().for_each(|one| one.advance(now));
-    // `&` does not stop at the first refusal: every limiter reports a verdict of its own.
-    held.iter_mut().fold(true, |all, one| all & (one.decide().is_allowed() | !one.is_enforced()))
-}
-
-/// Runs one atomic step over several limiters: all enforced ones must admit the request, else none
-/// is charged.
-///
-/// A rule in shadow mode never refuses. Like the others it is charged if the request goes on and
-/// the rule itself admits it. Returns whether the request goes on.
-pub fn decide_all<V: DerefMut<Target: Verbs>>(held: &mut [V], now: Timestamp) -> bool {
-    let goes_on = look_at_all(held, now);
-    if goes_on {
-        held.iter_mut().filter(|one| one.verdict().is_allowed()).for_each(|one| one.take());
-    }
-    goes_on
 }

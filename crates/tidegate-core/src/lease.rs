@@ -24,11 +24,9 @@
 //! hold up the level under another. A single request is a lease that ends when it is taken: its units are given back
 //! under other leases as though they had been taken the longest life earlier.
 
-use core::borrow::BorrowMut;
-
 use crate::algorithm::Algorithm;
 use crate::decision::Verdict;
-use crate::held::{Held, Verbs};
+use crate::held::Held;
 use crate::rule::{Rule, Visitor};
 use crate::time::{Micros, Timestamp};
 
@@ -78,7 +76,7 @@ impl Visitor for Longest {
     }
 }
 
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+impl<R: Algorithm> Held<'_, R> {
     /// Takes the cost as a lease that lasts `life` at most. Returns the instant before which the units can be
     /// spent; `None` if nothing was taken, because the cost does not fit or the algorithm grants no leases.
     ///

@@ -75,7 +75,7 @@ pub use carry::{KnownUnits, UsedUnits};
 pub use decision::{Decision, Outcome, Rejected, Verdict};
 pub use error::{RuleError, RuleErrors};
 pub use field::Field;
-pub use held::{Held, Settled, Settlement, Verbs, decide_all, look_at_all};
+pub use held::{Held, Settled, Settlement};
 pub use lease::Leasable;
 pub use past::{Past, Since};
 pub use rates::Rates;

@@ -7,7 +7,7 @@ use core::time::Duration;
 use crate::algorithm::Algorithm;
 use crate::algorithms::AlgorithmKind;
 use crate::decision::Decision;
-use crate::held::{Held, Verbs};
+use crate::held::Held;
 use crate::rule::{Rule, Visitor};
 use crate::script::{Script, ScriptInput, ScriptReply};
 use crate::spec::Spec;

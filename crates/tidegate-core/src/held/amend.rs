@@ -3,7 +3,6 @@
 //! A store calls this when a policy gives a rule other values, or another algorithm. Usage is carried over, so that a
 //! change is no way round a limit.
 
-use core::borrow::BorrowMut;
 use core::mem;
 
 use super::Held;
@@ -11,7 +10,7 @@ use crate::algorithm::Algorithm;
 use crate::past::Past;
 use crate::time::Timestamp;
 
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+impl<R: Algorithm> Held<'_, R> {
     /// Carries the state over from `old`, the rule until now, to this rule. Used units stay used,
     /// also by way of a limit of 0, but keep no caller waiting for more than one window because of the change.
     pub fn amend(&mut self, now: Timestamp, old: &R) {
@@ -28,7 +27,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
 
     /// Refits the state; returns the instant that counts, and the units that the state owed.
     fn refitted(&mut self, now: Timestamp, old: &R) -> Option<(Timestamp, [u64; 2])> {
-        let mut state = self.slot.borrow_mut().take()?;
+        let mut state = self.slot.take()?;
         let at = old.advance(&mut state, now);
         if leaves_nothing(old, &state, at) {
             self.begin_later(at, old, &mut state);
@@ -38,7 +37,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         let owed = old.owed(&state, at);
         if self.algorithm.same_shape(old) {
             self.algorithm.refit(old, &mut state, at);
-            *self.slot.borrow_mut() = Some(state);
+            *self.slot = Some(state);
         } else {
             self.charge_as_new(at, past_of(old, &mut state), owed);
             self.note_change(at, old.limit());
@@ -59,7 +58,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     fn ease(&mut self, at: Timestamp, [_, debt]: [u64; 2]) {
-        if let Some(state) = self.slot.borrow_mut() {
+        if let Some(state) = &mut *self.slot {
             self.algorithm.ease(state, at, debt);
         }
     }
@@ -74,14 +73,14 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
         // A fresh state that remembers nothing is as good as none.
         let remembers = self.algorithm.is_unused(&fresh, at) && !self.algorithm.is_idle(&fresh, at);
-        *self.slot.borrow_mut() = remembers.then_some(fresh);
+        *self.slot = remembers.then_some(fresh);
         self.note_change(at, old.limit());
     }
 
     /// Notes that units taken before `at` were taken under another rule, of this limit.
     fn note_change(&mut self, at: Timestamp, limit: u64) {
         let algorithm = self.algorithm;
-        let state = self.slot.borrow_mut().as_mut();
+        let state = self.slot.as_mut();
         if let Some(past) = state.and_then(|state| algorithm.past_mut(state)) {
             // Units may come back of either limit; the larger number of units counts for longer.
             past.rule_changes(at, algorithm.limit().max(limit), |most| algorithm.counts_for(most));
@@ -97,7 +96,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         if used > 0 {
             self.algorithm.take(&mut state, at, used);
         }
-        *self.slot.borrow_mut() = Some(state);
+        *self.slot = Some(state);
     }
 }
 

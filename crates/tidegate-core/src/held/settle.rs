@@ -2,7 +2,6 @@
 //!
 //! These are the steps that refuse nothing: refunds, settlements of reservations, reported usage and resets.
 
-use core::borrow::BorrowMut;
 use core::mem;
 
 use super::Held;
@@ -54,7 +53,7 @@ impl Settled {
     }
 }
 
-impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
+impl<R: Algorithm> Held<'_, R> {
     /// Gives the cost back, at most as many units as are used.
     pub fn refund(&mut self, now: Timestamp) {
         self.give_back_units(now, self.cost);
@@ -62,7 +61,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
 
     /// Notes that the cost that was taken is reserved, until it is settled.
     pub fn open(&mut self) {
-        if let (Some(state), true) = (self.slot.borrow_mut(), self.taken) {
+        if let (Some(state), true) = (&mut *self.slot, self.taken) {
             self.algorithm.open(state, self.at);
         }
     }
@@ -84,7 +83,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         // A cost of 0 opened no reservation. Units that were taken without a reservation must not close a reservation of
         // another caller.
         let opened = since.filter(|since| since.is_of_reservation);
-        if let (Some(since), Some(state), 1..) = (opened, self.slot.borrow_mut(), reserved) {
+        if let (Some(since), Some(state), 1..) = (opened, &mut *self.slot, reserved) {
             self.algorithm.close(state, since.at);
         }
         self.cost = 0;
@@ -94,7 +93,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     fn return_permit(&mut self, now: Timestamp, token: Option<Token>, units: u64) -> Settled {
         let algorithm = self.algorithm;
         match token {
-            Some(token) if self.slot().is_some() => {
+            Some(token) if self.slot.is_some() => {
                 let (state, at) = self.advanced(now);
                 algorithm.return_permit(state, at, token, units);
             }
@@ -106,7 +105,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     }
 
     fn give_back_since(&mut self, now: Timestamp, units: u64, since: Since) -> Settled {
-        if self.slot().is_none() {
+        if self.slot.is_none() {
             return Settled::late(units);
         }
         let algorithm = self.algorithm;
@@ -149,7 +148,7 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
     /// now.
     pub fn reset(&mut self, now: Timestamp, remembers: bool) {
         let algorithm = self.algorithm;
-        let known = self.slot().is_some();
+        let known = self.slot.is_some();
         let (state, at) = self.advanced(now);
         let is_waited_for = !algorithm.reset_after(state, at).is_zero();
         let mut past = algorithm.past_mut(state).map(mem::take).unwrap_or_default();
@@ -169,11 +168,11 @@ impl<R: Algorithm, S: BorrowMut<Option<R::State>>> Held<'_, R, S> {
         }
         // Without the full state the next request would begin with fewer tokens again.
         let stays = begins_in_use > 0 || !algorithm.is_idle(&fresh, at);
-        *self.slot.borrow_mut() = stays.then_some(fresh);
+        *self.slot = stays.then_some(fresh);
     }
 
     fn give_back_units(&mut self, now: Timestamp, units: u64) {
-        if self.slot().is_some() {
+        if self.slot.is_some() {
             let algorithm = self.algorithm;
             let (state, at) = self.advanced(now);
             algorithm.give_back(state, at, units);

@@ -15,7 +15,7 @@ use std::any::Any;
 use testkit::cases::Verb;
 use testkit::model::{Expected, Policy};
 use tidegate_core::{
-    Algorithm, Held, Rule, RuleErrors, Settled, Settlement, Since, Timestamp, Token, Verbs, Visitor,
+    Algorithm, Held, Rule, RuleErrors, Settled, Settlement, Since, Timestamp, Token, Visitor,
 };
 pub use words::{expected, spec_of};
 

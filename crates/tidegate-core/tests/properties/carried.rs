@@ -2,7 +2,7 @@
 
 use testkit::model::Policy;
 use testkit::traffic::{self, Rng};
-use tidegate_core::{Algorithm, Held, KnownUnits, Timestamp, UsedUnits, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, KnownUnits, Timestamp, UsedUnits, Visitor};
 
 use crate::{MANY, STEPS, common, for_many_policies};
 
@@ -38,7 +38,8 @@ fn standing<R: Algorithm>(
     slot: &Option<R::State>,
     now: Timestamp,
 ) -> (Vec<UsedUnits>, u64) {
-    let mut held = Held::of_copy(algorithm, slot.clone(), 1);
+    let mut slot = slot.clone();
+    let mut held = Held::new(algorithm, &mut slot, 1);
     held.advance(now);
     let (used, _) = held.used_units();
     (used, held.peek(now).remaining)

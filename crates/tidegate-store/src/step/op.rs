@@ -1,7 +1,7 @@
 //! The operations of a step, and how each runs on one limiter, over the verbs of the core.
 
 use tidegate_core::{
-    Algorithm, Held, Rates, Settled, Settlement, Since, Timestamp, Token, Verbs as _, Verdict,
+    Algorithm, Held, Rates, Settled, Settlement, Since, Timestamp, Token, Verdict,
 };
 
 use super::reply::{Decided, One, TakenUnits, without_values};

@@ -7,7 +7,7 @@ use testkit::model;
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Call, CallBatch, CallResult, Each, ScriptLimiter, ScriptStep};
 use tidegate::{Rule, Timestamp};
-use tidegate_core::{Algorithm, Held, KnownUnits, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, KnownUnits, Visitor};
 
 use crate::server::policies::{laid_out, layouts, ten};
 use crate::server::{Client, long};

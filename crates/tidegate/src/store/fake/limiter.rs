@@ -3,8 +3,7 @@
 use std::fmt;
 
 use tidegate_core::{
-    Algorithm, Held, KnownUnits, Micros, Rule, Timestamp, TokenBucket, UsedUnits, Verbs as _,
-    Visitor,
+    Algorithm, Held, KnownUnits, Micros, Rule, Timestamp, TokenBucket, UsedUnits, Visitor,
 };
 
 use crate::step::{One, Step};
@@ -86,10 +85,9 @@ impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
     }
 
     fn used(&self, now: Timestamp) -> u64 {
-        let mut held = Held::of_copy(&self.algorithm, self.slot.clone(), 0);
-        held.advance(now);
-        let at = held.at();
-        held.into_slot().map_or(0, |state| self.algorithm.used(&state, at))
+        let mut state = self.slot.clone().unwrap_or_else(|| self.algorithm.fresh(now));
+        let at = self.algorithm.advance(&mut state, now);
+        self.algorithm.used(&state, at)
     }
 
     fn carried_to(&mut self, rule: &Rule, now: Timestamp) -> Option<Box<dyn FakeLimiter>> {
@@ -119,7 +117,8 @@ impl<R: Algorithm> FakeLimiter for FakeLimiterOf<R> {
     }
 
     fn used_units(&self, now: Timestamp) -> (Vec<UsedUnits>, Timestamp) {
-        let mut held = Held::of_copy(&self.algorithm, self.slot.clone(), 0);
+        let mut slot = self.slot.clone();
+        let mut held = Held::new(&self.algorithm, &mut slot, 0);
         held.advance(now);
         let (mut used, last) = held.used_units();
         if !self.rule.spec().algorithm.reply_is_whole() {

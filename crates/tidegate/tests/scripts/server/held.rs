@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate::script::ScriptStep;
 use tidegate::{Decision, Micros, Rule, Timestamp};
-use tidegate_core::{Algorithm, Held, Past, Settlement, Verbs, Visitor};
+use tidegate_core::{Algorithm, Held, Past, Settlement, Visitor};
 
 /// A limiter of any algorithm.
 pub trait Limiter {
