@@ -6,7 +6,7 @@ use tidegate::{
     RuleSpec, Spec,
 };
 
-use crate::server::{Server, gate_over, lose, rule};
+use crate::server::{gate_over, lose, rule, served};
 
 const DEDUPE: Duration = Duration::from_secs(10);
 
@@ -16,11 +16,10 @@ fn remembering(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
 
 #[tokio::test]
 async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew() {
-    let server = Server::start(&[]);
     let mut ada = OverrideSpec::new("user", "ada");
     ada.limit = Some(Limit::Units(20));
     let rules = vec![remembering(AlgorithmKind::TokenBucket, 10).with_override(ada)];
-    let (gate, _) = gate_over(&server.url(), rules).await;
+    let (server, gate, _) = served(rules).await;
     let (changed, _) =
         gate_over(&server.url(), vec![remembering(AlgorithmKind::TokenBucket, 30)]).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")])).with_id("a").unwrap();
@@ -33,10 +32,9 @@ async fn an_override_has_the_dedupe_of_its_rule_and_a_changed_rule_decides_anew(
 
 #[tokio::test]
 async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
-    let mut server = Server::start(&[]);
     let rules =
         vec![remembering(AlgorithmKind::TokenBucket, 5).on_store_error(OnStoreError::Local)];
-    let (gate, events) = gate_over(&server.url(), rules).await;
+    let (mut server, gate, events) = served(rules).await;
     lose(&mut server, &gate, &events).await;
     let plain = Request::from(Descriptor::new(&[("user", "ada")]));
     let request = plain.with_id("a").unwrap();
@@ -49,10 +47,9 @@ async fn while_the_store_is_away_a_local_rule_remembers_in_process() {
 
 #[tokio::test]
 async fn one_that_was_held_is_not_held_again_under_its_id() {
-    let server = Server::start(&[]);
     let second = Duration::from_secs(1);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, second)).dedupe(DEDUPE);
-    let (gate, _) = gate_over(&server.url(), vec![rule]).await;
+    let (_server, gate, _) = served(vec![rule]).await;
     let plain = Request::from(Descriptor::new(&[]));
     let request = plain.with_id("a").unwrap();
     assert!(gate.check(&plain).await.is_allowed());
@@ -73,10 +70,9 @@ async fn one_that_was_held_is_not_held_again_under_its_id() {
 
 #[tokio::test]
 async fn one_that_asks_again_is_held_until_its_slot() {
-    let server = Server::start(&[]);
     let window = Duration::from_millis(100);
     let rule = RuleSpec::new("q", Spec::new(AlgorithmKind::LeakyQueue, 1, window)).dedupe(DEDUPE);
-    let (gate, _) = gate_over(&server.url(), vec![rule]).await;
+    let (_server, gate, _) = served(vec![rule]).await;
     let plain = Request::from(Descriptor::new(&[]));
     let request = plain.with_id("a").unwrap();
     assert!(gate.check(&plain).await.is_allowed());

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep};
 
 use crate::server::nodes::Nodes;
-use crate::server::{Server, check, gate_over, gate_with, settings};
+use crate::server::{Server, check, gate_over, gate_with, served, settings};
 
 /// The set in which the keys of rule `r` are counted.
 const COUNTER: &str = "tidegate:?keys:default:r";
@@ -42,11 +42,10 @@ async fn own(gate: &SharedGate, users: std::ops::Range<usize>) -> Vec<usize> {
 
 #[tokio::test]
 async fn a_rule_in_shadow_mode_that_has_no_space_refuses_nobody() {
-    let server = Server::start(&[]);
     let shadow = capped(AlgorithmKind::TokenBucket, 1, OnFull::Refuse).mode(Mode::Shadow);
     let global =
         RuleSpec::new("all", Spec::new(AlgorithmKind::FixedWindow, 100, Duration::from_secs(60)));
-    let (gate, _) = gate_over(&server.url(), vec![shadow, global]).await;
+    let (_server, gate, _) = served(vec![shadow, global]).await;
     for (number, user) in ["a", "b", "c"].into_iter().enumerate() {
         let answer = ask(&gate, user).await;
         assert!(answer.is_allowed());
@@ -57,11 +56,10 @@ async fn a_rule_in_shadow_mode_that_has_no_space_refuses_nobody() {
 
 #[tokio::test]
 async fn a_key_that_has_expired_makes_space() {
-    let server = Server::start(&[]);
     let window = Duration::from_millis(200);
     let spec = Spec::new(AlgorithmKind::SlidingWindow, 5, window);
     let rules = vec![RuleSpec::new("r", spec).key(["user"]).max_keys(2, OnFull::Refuse)];
-    let (gate, _) = gate_over(&server.url(), rules).await;
+    let (server, gate, _) = served(rules).await;
     for round in 0..3 {
         let first = 10 * round;
         let known = own(&gate, first..first + 4).await;
@@ -81,9 +79,8 @@ async fn a_key_that_has_expired_makes_space() {
 
 #[tokio::test]
 async fn what_ends_before_its_time_makes_space() {
-    let server = Server::start(&[]);
     let rules = vec![capped(AlgorithmKind::FixedWindow, 1, OnFull::Refuse)];
-    let (gate, _) = gate_over(&server.url(), rules).await;
+    let (server, gate, _) = served(rules).await;
     let ada = Request::from(Descriptor::new(&[("user", "ada")]));
     assert!(!ask(&gate, "ada").await.is_overflow());
     assert!(ask(&gate, "bob").await.is_overflow());

@@ -1,7 +1,7 @@
 //! A store that is a cluster: rules whose keys share a slot, and slots that move while they are asked.
 
 use crate::server::nodes::{Nodes, Way};
-use crate::server::{Events, Server, check, gate_over, rule, settings};
+use crate::server::{Events, Server, check, gate_over, remaining_of, rule, settings};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec};
 
@@ -20,25 +20,19 @@ async fn asks_again(gate: &SharedGate, user: &str) {
     }
 }
 
-async fn remaining(gate: &SharedGate, user: &str) -> u64 {
-    let answer = check(gate, user, 1).await;
-    assert!(!answer.is_degraded(), "{answer:?}");
-    answer.reported().unwrap().decision().remaining
-}
-
 #[tokio::test]
 async fn keys_on_every_node_are_decided_and_none_on_a_wrong_one() {
     let cluster = Nodes::start(2, 0);
     let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
     for round in 0..3 {
         for user in 0..20 {
-            assert_eq!(remaining(&gate, &format!("u{user}")).await, 9 - round);
+            assert_eq!(remaining_of(&gate, &format!("u{user}")).await, 9 - round);
         }
     }
     for user in 0..20 {
         asks_again(&gate, &format!("u{user}")).await;
     }
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
     let keys = cluster.all.iter().map(|node| node.run::<u64>(&["DBSIZE"])).collect::<Vec<_>>();
     assert!(keys.iter().all(|keys| *keys >= 3), "both nodes hold some: {keys:?}");
 }
@@ -50,33 +44,49 @@ async fn rules_that_are_tagged_alike_meet_in_one_slot_and_others_are_refused() {
     let (gate, events) = gate_over(&cluster.url(), tagged.to_vec()).await;
     for user in 0..20 {
         let user = format!("{{u{user}}}");
-        assert_eq!(remaining(&gate, &user).await, 9);
+        assert_eq!(remaining_of(&gate, &user).await, 9);
         assert_eq!(check(&gate, &user, 1).await.matched().len(), 2);
         asks_again(&gate, &user).await;
     }
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
     let apart = Policy::new(["a", "b"].map(bucket).to_vec()).unwrap();
     let refused = SharedGate::new(apart, settings(&cluster.url()), |_| {}).unwrap_err();
     assert!(refused.to_string().contains("rule `a`"), "{refused}");
 }
 
+/// Moves a slot away under requests of its key, each of which counts once.
+async fn is_followed((gate, events): (SharedGate, Events), way: Way<'_>) {
+    way.begin();
+    assert_eq!(remaining_of(&gate, "ada").await, 8, "still on the old node");
+    way.carry();
+    for left in [7, 6, 5] {
+        assert_eq!(
+            remaining_of(&gate, "ada").await,
+            left,
+            "the old node redirects to the new node"
+        );
+    }
+    way.end();
+    for left in [4, 3] {
+        assert_eq!(remaining_of(&gate, "ada").await, left, "it has moved");
+    }
+    events.assert_none();
+}
+
+/// A gate over a cluster, after the first request of a key.
+async fn asked_once(cluster: &Nodes) -> (SharedGate, Events) {
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];
+    let (gate, events) = gate_over(&cluster.url(), rules).await;
+    assert_eq!(remaining_of(&gate, "ada").await, 9);
+    (gate, events)
+}
+
+const ADA: &str = "tidegate:default:token_bucket:ada";
+
 #[tokio::test]
 async fn a_slot_that_moves_is_followed_and_nothing_counts_twice() {
     let cluster = Nodes::start(2, 0);
-    let (gate, events) =
-        gate_over(&cluster.url(), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
-    let key = "tidegate:default:token_bucket:ada";
-    assert_eq!(remaining(&gate, "ada").await, 9);
-
-    let way = cluster.way_of(key);
-    way.begin();
-    assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
-    way.carry();
-    assert_eq!(remaining(&gate, "ada").await, 7, "the old node redirects to the new node");
-    way.end();
-    assert_eq!(remaining(&gate, "ada").await, 6, "it has moved");
-    assert_eq!(remaining(&gate, "ada").await, 5);
-    assert_eq!(events.seen(), Vec::<String>::new());
+    is_followed(asked_once(&cluster).await, cluster.way_of(ADA)).await;
 }
 
 #[tokio::test]
@@ -88,11 +98,11 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
     let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
     let user_on = |node| cluster.user_on(node, "tidegate:default:a:");
     let (gone, there) = (user_on(1), user_on(0));
-    assert_eq!(remaining(&gate, &there).await, 9);
+    assert_eq!(remaining_of(&gate, &there).await, 9);
     cluster.all[1].kill();
     for left in (0..8).rev() {
         assert!(check(&gate, &gone, 1).await.is_degraded());
-        assert_eq!(remaining(&gate, &there).await, left + 1);
+        assert_eq!(remaining_of(&gate, &there).await, left + 1);
     }
     let answer = events.seen();
     assert_eq!(answer.len(), 1, "one line for the outage: {answer:?}");
@@ -109,11 +119,8 @@ async fn one_node_that_is_away_does_not_take_the_other_with_it() {
 #[tokio::test]
 async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     let cluster = Nodes::start(2, 0);
-    let (gate, events) =
-        gate_over(&cluster.url(), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
-    let key = "tidegate:default:token_bucket:ada";
-    assert_eq!(remaining(&gate, "ada").await, 9);
-
+    // The new node is in no map of the gate.
+    let asked = asked_once(&cluster).await;
     let new = Server::start(&["--cluster-enabled", "yes", "--cluster-node-timeout", "5000"]);
     cluster.all[0].run::<()>(&["CLUSTER", "MEET", "127.0.0.1", &new.port.to_string()]);
     let id: String = new.run(&["CLUSTER", "MYID"]);
@@ -124,21 +131,11 @@ async fn a_slot_that_moves_to_a_node_that_held_none_is_followed() {
     while !all.clone().all(|node| knows(&node)) {
         std::thread::yield_now();
     }
-    let slot = cluster.slot(key);
+    let slot = cluster.slot(ADA);
     let from = cluster.holder(slot);
     let old = (&cluster.all[from], cluster.id(from));
     let way = Way { slot: slot.to_string(), from: old, to: (&new, id) };
-    way.begin();
-    assert_eq!(remaining(&gate, "ada").await, 8, "still on the old node");
-    way.carry();
-    for left in [7, 6, 5] {
-        assert_eq!(remaining(&gate, "ada").await, left, "the new node is in no map yet");
-    }
-    way.end();
-    for left in [4, 3] {
-        assert_eq!(remaining(&gate, "ada").await, left, "it has moved");
-    }
-    assert_eq!(events.seen(), Vec::<String>::new());
+    is_followed(asked, way).await;
 }
 
 #[tokio::test]
@@ -153,9 +150,9 @@ async fn a_node_is_fit_while_the_slot_that_it_is_looked_at_by_moves_away() {
     }
     let (gate, events) = gate_over(&cluster.url(), vec![bucket("a")]).await;
     for user in 0..20 {
-        assert_eq!(remaining(&gate, &format!("u{user}")).await, 9);
+        assert_eq!(remaining_of(&gate, &format!("u{user}")).await, 9);
     }
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
 }
 
 #[tokio::test]

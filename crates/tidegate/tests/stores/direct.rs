@@ -65,7 +65,7 @@ async fn a_connection_of_the_runtime_that_is_closed_costs_no_request_a_decision(
         assert_eq!(remaining(&gate).await, LIMIT - round);
         open(&server, &gate).await;
     }
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
     assert_eq!(gate.counts().degraded(), 0);
 }
 
@@ -112,7 +112,7 @@ async fn a_server_that_was_replaced_is_not_asked_over_the_connection_before() {
     server.start_again(&[]);
     assert_eq!(remaining(&gate).await, LIMIT - 2, "the node carried a unit");
     open(&server, &gate).await;
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
 }
 
 /// A question that was asked.

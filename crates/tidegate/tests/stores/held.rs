@@ -1,7 +1,7 @@
 //! Charging by outcome over a store: which units are kept, which come back, and from where.
 
 use crate::server::moved_clock::Stepped;
-use crate::server::{Folder, Server, check, gate_over, lose, rule};
+use crate::server::{Folder, Server, check, gate_over, lose, rule, served};
 use std::time::Duration;
 use tidegate::{
     AlgorithmKind, Charge, Descriptor, Gate, OnExcess, OnStoreError, Policy, Request, RuleSpec,
@@ -24,10 +24,9 @@ fn stepped() -> (Folder, Stepped, Server) {
 
 #[tokio::test]
 async fn who_waits_is_held_in_turn() {
-    let server = Server::start(&[]);
     // Longer than the day that it takes, by more than the clocks of the store and of this process can differ.
     let wait = OnExcess::Wait { wait: Duration::from_secs(2 * 86_400), max_waiters: 9 };
-    let (gate, _) = gate_over(&server.url(), vec![log("all", 1).on_excess(wait)]).await;
+    let (_server, gate, _) = served(vec![log("all", 1).on_excess(wait)]).await;
     let descriptors = [Descriptor::new(&[])];
     let request = Request::new("default", &descriptors);
     let charge = gate.hold(&request).await.unwrap();
@@ -77,8 +76,7 @@ async fn a_settlement_is_never_answered_as_a_refusal() {
 /// The answer of a settlement in this process reports cut units, like a settlement in the store.
 #[tokio::test]
 async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 5)]).await;
+    let (mut server, gate, events) = served(vec![rule(AlgorithmKind::SlidingLog, 5)]).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     assert!(gate.check(&request).await.is_allowed());
     lose(&mut server, &gate, &events).await;
@@ -93,8 +91,7 @@ async fn what_is_settled_without_the_store_for_too_much_is_said_to_be_cut() {
 /// A rule that is gone keeps what it took and takes no more, and the answer says so.
 #[tokio::test]
 async fn what_is_settled_with_a_rule_that_is_gone_is_said_to_be_late_or_cut() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 500)]).await;
+    let (_server, gate, _) = served(vec![rule(AlgorithmKind::SlidingLog, 500)]).await;
     let (ada, bob) = ([("user", "ada")], [("user", "bob")]);
     let descriptors = [Descriptor::new(&ada).cost(100), Descriptor::new(&bob).cost(7)];
     let request = Request::new("default", &descriptors);
@@ -207,9 +204,8 @@ async fn a_report_while_the_store_is_away_is_taken_here_or_refused_and_never_los
         RuleSpec::new(name, spec).key(["user"]).usage(Usage::Reported)
     };
     for (on_store_error, looks) in [(OnStoreError::Local, true), (OnStoreError::Closed, false)] {
-        let mut server = Server::start(&[]);
         let rules = vec![spec("tokens").on_store_error(on_store_error)];
-        let (gate, events) = gate_over(&server.url(), rules).await;
+        let (mut server, gate, events) = served(rules).await;
         assert!(check(&gate, "ada", 60).await.is_allowed());
         lose(&mut server, &gate, &events).await;
         let look = check(&gate, "ada", 0).await;

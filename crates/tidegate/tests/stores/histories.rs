@@ -19,13 +19,13 @@ use testkit::model::{self, Expected, Model};
 use testkit::traffic::Rng;
 use tidegate::store::Store;
 use tidegate::{
-    AlgorithmKind, Answer, Descriptor, Policy, Request, RuleSpec, SharedGate, Spec, StoreCounts,
+    AlgorithmKind, Answer, Descriptor, Request, RuleSpec, SharedGate, Spec, StoreCounts,
     StoreSettings,
 };
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::server::{LONG, Server, long, settings};
+use crate::server::{LONG, Server, long, settings, unconnected};
 use words::expected;
 
 /// Nodes over one store.
@@ -118,8 +118,7 @@ async fn nodes(settings: &StoreSettings, pairs: &[Pair]) -> Vec<Arc<SharedGate>>
     let mut gates = Vec::new();
     for _ in 0..GATES {
         let rules = pairs.iter().map(|pair| pair.spec.clone()).collect();
-        let policy = Policy::new(rules).unwrap();
-        let gate = SharedGate::new(policy, settings.clone(), |_| {}).unwrap();
+        let gate = unconnected(settings.clone(), rules);
         // The first check may find the store too slow if other processes keep the processor busy.
         gate.store().fit().await;
         gates.push(Arc::new(gate));

@@ -1,5 +1,4 @@
 //! The checks of what any store must promise, over Redis and over a cluster.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::{Policy, SharedGate, kit};
 

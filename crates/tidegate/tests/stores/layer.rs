@@ -10,7 +10,7 @@ use tidegate::tower::{Pacing, RateLimitLayer, Reason, Refusal};
 use tidegate::{AlgorithmKind, Descriptor, OnExcess, OnStoreError, RuleSpec, SharedGate, Spec};
 use tower::{Layer, ServiceExt, service_fn};
 
-use crate::server::{Server, gate_over, lose};
+use crate::server::{Server, gate_over, lose, served};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -94,9 +94,8 @@ async fn only_what_counts_is_charged_and_the_response_tells_what_is_left() {
 #[tokio::test]
 async fn a_closed_rule_without_its_store_is_answered_by_503_and_retry_after() {
     for on_store_error in [OnStoreError::Closed, OnStoreError::Open] {
-        let mut server = Server::start(&[]);
         let rule = rule(5).on_store_error(on_store_error);
-        let (gate, events) = gate_over(&server.url(), vec![rule]).await;
+        let (mut server, gate, events) = served(vec![rule]).await;
         let gate = Arc::new(gate);
         let layers = [
             RateLimitLayer::new(Arc::clone(&gate)),
@@ -132,8 +131,7 @@ async fn a_closed_rule_without_its_store_is_answered_by_503_and_retry_after() {
 /// A cost that was admitted without the store goes back to this node's share, and not to the store.
 #[tokio::test]
 async fn charging_by_outcome_goes_on_without_the_store() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![rule(2)]).await;
+    let (mut server, gate, events) = served(vec![rule(2)]).await;
     let gate = Arc::new(gate);
     let layer =
         RateLimitLayer::new(Arc::clone(&gate)).charge_when(|response| response.status != 200);

@@ -16,13 +16,13 @@ use tidegate::{AlgorithmKind, Answer, LeaseSpec, Rule, RuleSpec, SharedGate, Spe
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::server::{LONG, Server, check, gate_with, long, rule, settings};
+use crate::server::{LONG, Server, check, gate_among, long, rule};
 
 /// Requests that each node has under way.
 const TASKS: usize = 4;
 
 /// Every algorithm that grants leases.
-const ALGORITHMS: [AlgorithmKind; 6] = [
+pub(crate) const ALGORITHMS: [AlgorithmKind; 6] = [
     AlgorithmKind::FixedWindow,
     AlgorithmKind::SlidingWindow,
     AlgorithmKind::SlidingCounter,
@@ -57,9 +57,8 @@ impl Ahead {
     async fn nodes(self, server: &Server, count: u64, rule: &RuleSpec) -> Vec<Arc<SharedGate>> {
         let mut gates = Vec::new();
         for _ in 0..count {
-            let mut settings = settings(&server.url());
-            settings.nodes = (self != Self::Shares).then_some(count);
-            gates.push(Arc::new(gate_with(settings, vec![rule.clone()]).await.0));
+            let nodes = (self != Self::Shares).then_some(count);
+            gates.push(node(&server.url(), nodes, vec![rule.clone()]).await);
         }
         let sees_all = |gate: &Arc<SharedGate>| gate.counts().nodes == count;
         until(|| self != Self::Shares || gates.iter().all(sees_all)).await;
@@ -72,11 +71,9 @@ fn leased(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     Ahead::Leases.of(rule(algorithm, limit))
 }
 
-/// One of `nodes` gates over a store.
-async fn node(url: &str, nodes: u64, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
-    let mut settings = settings(url);
-    settings.nodes = Some(nodes);
-    Arc::new(gate_with(settings, rules).await.0)
+/// A gate of one of so many nodes, or of nodes that count each other in the store.
+async fn node(url: &str, nodes: impl Into<Option<u64>>, rules: Vec<RuleSpec>) -> Arc<SharedGate> {
+    Arc::new(gate_among(nodes, url, rules).await.0)
 }
 
 async fn until(holds: impl Fn() -> bool) {
@@ -224,7 +221,7 @@ fn most(algorithm: AlgorithmKind, limit: u64) -> u64 {
     limit + if is_level(algorithm) { LONG.as_secs() * limit / 86_400 + 1 } else { 0 }
 }
 
-const fn is_level(algorithm: AlgorithmKind) -> bool {
+pub(crate) const fn is_level(algorithm: AlgorithmKind) -> bool {
     matches!(algorithm, AlgorithmKind::TokenBucket | AlgorithmKind::LeakyBucket)
 }
 
@@ -255,10 +252,8 @@ async fn nodes_that_share_lease_or_do_neither_have_one_limit() {
             let server = Server::start(&[]);
             let mut gates = Vec::new();
             for ahead in [Ahead::Shares, Ahead::Leases, Ahead::Nothing] {
-                let mut settings = settings(&server.url());
-                settings.nodes = None;
                 let rule = ahead.of(rule(algorithm, LIMIT));
-                gates.push(Arc::new(gate_with(settings, vec![rule]).await.0));
+                gates.push(node(&server.url(), None, vec![rule]).await);
             }
             assert_all_is_had(&gates, algorithm, LIMIT).await;
             let spent = [0, 1, 2].map(|node: usize| gates[node].counts().leased_spent);

@@ -2,25 +2,19 @@
 
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Micros, OnStoreError, OverrideSpec, Policy, RuleSpec,
-    SharedGate, StoreSettings,
+    SharedGate,
 };
 
 use crate::server::nodes::Nodes;
-use crate::server::{Events, Server, check, gate_with, lose, rule, settings, until_lost};
+use crate::server::{Events, Server, check, gate_among, gate_over, lose, rule, served, until_lost};
 
 /// The key of the list.
 const LIST: &str = "tidegate:?nodes";
 
-fn seen(url: &str) -> StoreSettings {
-    let mut settings = settings(url);
-    settings.nodes = None;
-    settings
-}
-
 async fn gates(url: &str, rules: &[RuleSpec], number: usize) -> Vec<(SharedGate, Events)> {
     let mut gates = Vec::new();
     for _ in 0..number {
-        gates.push(gate_with(seen(url), rules.to_vec()).await);
+        gates.push(gate_among(None, url, rules.to_vec()).await);
     }
     until_seen(&gates, number as u64).await;
     gates
@@ -139,9 +133,8 @@ async fn nodes_of_a_cluster_are_seen_in_one_slot() {
 #[tokio::test]
 async fn nobody_is_listed_where_the_number_of_nodes_is_configured() {
     let server = Server::start(&[]);
-    let mut answer = settings(&server.url());
-    answer.nodes = Some(3);
-    let (configured, _) = gate_with(answer, vec![rule(AlgorithmKind::TokenBucket, 12)]).await;
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 12)];
+    let (configured, _) = gate_among(3, &server.url(), rules).await;
     assert_eq!(configured.counts().nodes, 3);
     configured.leave().await.unwrap();
     assert_eq!(server.run::<u64>(&["EXISTS", LIST]), 0);
@@ -166,18 +159,16 @@ async fn a_rule_that_becomes_local_while_the_store_is_away_has_the_share_of_the_
 #[tokio::test]
 async fn a_number_of_nodes_above_a_limit_is_warned_of_once() {
     let server = Server::start(&[]);
-    let mut answer = settings(&server.url());
-    answer.nodes = Some(4);
-    let (_gate, events) = gate_with(answer, vec![rule(AlgorithmKind::TokenBucket, 3)]).await;
+    let rules = vec![rule(AlgorithmKind::TokenBucket, 3)];
+    let (_gate, events) = gate_among(4, &server.url(), rules).await;
     assert_eq!(events.seen(), ["no share: token_bucket among 4"]);
 }
 
 /// Makes a gate that knows a denial of the store, because another node took everything.
 async fn denied() -> (Server, SharedGate, Events) {
-    let server = Server::start(&[]);
     let rules = vec![rule(AlgorithmKind::SlidingLog, 5)];
-    let (gate, events) = gate_with(settings(&server.url()), rules.clone()).await;
-    let (other, _) = gate_with(settings(&server.url()), rules).await;
+    let (server, gate, events) = served(rules.clone()).await;
+    let (other, _) = gate_over(&server.url(), rules).await;
     assert!(check(&other, "ada", 5).await.is_allowed());
     assert!(!check(&gate, "ada", 2).await.is_allowed());
     (server, gate, events)

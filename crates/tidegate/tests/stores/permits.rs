@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::server::{Server, check, gate_over, long, lose};
+use crate::server::{Server, check, gate_over, long, lose, served};
 use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec, Taken};
 
 const LIFE: Duration = Duration::from_secs(60);
@@ -38,8 +38,7 @@ async fn a_permit_takes_twenty_bytes_of_the_store() {
     const PAIRS: u64 = 200;
     let outs: &[u64] = if long() { &[1, 10, 100, 1_000, 10_000] } else { &[1, 10, 100] };
     for permits in outs {
-        let server = Server::start(&[]);
-        let (gate, _) = gate_over(&server.url(), vec![jobs(*permits, LIFE * 60)]).await;
+        let (server, gate, _) = served(vec![jobs(*permits, LIFE * 60)]).await;
         let mut last = None;
         for _ in 0..*permits {
             let answer = gate.check(ada()).await;
@@ -89,8 +88,7 @@ async fn permits_of_a_node_that_is_gone_come_back_and_a_late_renewal_is_reported
 
 #[tokio::test]
 async fn a_charge_is_returned_by_whichever_cost_and_a_changed_limit_keeps_it_out() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![jobs(3, LIFE)]).await;
+    let (server, gate, _) = served(vec![jobs(3, LIFE)]).await;
     let request = Request::from(Descriptor::new(&[("user", "ada")]).cost(2));
     let charge = gate.hold(&request).await.unwrap();
     assert!(charge.answer().matched()[0].token().is_some());
@@ -104,8 +102,7 @@ async fn a_charge_is_returned_by_whichever_cost_and_a_changed_limit_keeps_it_out
 
 #[tokio::test]
 async fn a_permit_that_this_node_gave_without_the_store_is_renewed_and_returned_here() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![jobs(2, LIFE)]).await;
+    let (mut server, gate, events) = served(vec![jobs(2, LIFE)]).await;
     assert!(check(&gate, "ada", 0).await.is_allowed());
     lose(&mut server, &gate, &events).await;
     let answer = check(&gate, "ada", 2).await;

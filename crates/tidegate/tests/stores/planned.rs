@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::changed_values::{DAY, per_day};
 use crate::plans::Plans;
-use crate::server::{Server, gate_of, gate_over, lose, rule, settings};
+use crate::server::{Server, gate_of, lose, rule, served, settings};
 use tidegate::{
     AlgorithmKind, Answer, Descriptor, Limit, OnExcess, OnStoreError, Request, RequestLimit, Rule,
     RuleSpec, SharedGate, Spec, StoreError,
@@ -31,8 +31,7 @@ async fn check<'g>(gate: &'g SharedGate, own: Option<&RequestLimit>) -> Answer<'
 
 #[tokio::test]
 async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
-    let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), rules(AlgorithmKind::SlidingLog)).await;
+    let (_server, gate, events) = served(rules(AlgorithmKind::SlidingLog)).await;
     let mut huge = per_day(AlgorithmKind::SlidingLog, 60_000_000);
     huge.max_memory = Some(1 << 40);
     assert!(!gate.store().settings().can_hold(&checked(huge)));
@@ -51,10 +50,9 @@ async fn values_that_no_store_can_hold_are_refused_and_not_let_through() {
 
 #[tokio::test]
 async fn who_waits_does_so_under_the_values_it_came_with() {
-    let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: DAY, max_waiters: 5 };
     let rules = vec![rule(AlgorithmKind::TokenBucket, 1).on_excess(wait).limit_from_request()];
-    let (gate, _) = gate_over(&server.url(), rules).await;
+    let (_server, gate, _) = served(rules).await;
     // The rule has one token a day; the request supplies one token a millisecond.
     let fast =
         Rule::new(Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_millis(1))).unwrap();
@@ -70,11 +68,10 @@ async fn who_waits_does_so_under_the_values_it_came_with() {
 /// day, none after the first would be.
 #[tokio::test]
 async fn nobody_is_refused_for_those_before_it_by_values_that_are_not_in_force() {
-    let server = Server::start(&[]);
     let wait = OnExcess::Wait { wait: Duration::from_secs(30), max_waiters: 5 };
     let six_a = |window| Spec::new(AlgorithmKind::FixedWindow, 6, window);
     let rule = RuleSpec::new("r", six_a(Duration::from_secs(1))).key(["user"]).on_excess(wait);
-    let (gate, _) = gate_over(&server.url(), vec![rule.limit_from_request()]).await;
+    let (_server, gate, _) = served(vec![rule.limit_from_request()]).await;
     let own = RequestLimit::new(Rule::new(six_a(DAY)).unwrap());
     // If a second ends in between, the first goes on immediately, and another user starts fresh.
     for user in ["ada", "bob", "eve"] {

@@ -1,5 +1,4 @@
 //! Reservations whose records are in the store: any node settles them, once.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
@@ -10,9 +9,18 @@ use tidegate::{
 };
 
 use crate::server::nodes::{Nodes, Watched};
-use crate::server::{Server, gate_over, lose, rule, until_lost};
+use crate::server::{Server, gate_over, lose, rule, served, until_lost};
 
 const LIFE: Duration = Duration::from_secs(60);
+
+fn log() -> Vec<RuleSpec> {
+    vec![rule(AlgorithmKind::SlidingLog, 100)]
+}
+
+/// Two gates over one store.
+async fn two_nodes(url: &str, rules: Vec<RuleSpec>) -> [SharedGate; 2] {
+    [gate_over(url, rules.clone()).await.0, gate_over(url, rules).await.0]
+}
 
 /// A request of a user over all rules of the default domain, and its cost.
 async fn with_request<T>(user: &str, cost: u64, to: impl AsyncFnOnce(&Request<'_>) -> T) -> T {
@@ -57,9 +65,7 @@ async fn a_reservation_of_one_node_is_settled_at_another_and_once() {
     let server = Server::start(&[]);
     for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.is_queue()) {
         server.run::<()>(&["FLUSHALL"]);
-        let rules = || vec![rule(*algorithm, 100)];
-        let (one, _) = gate_over(&server.url(), rules()).await;
-        let (other, _) = gate_over(&server.url(), rules()).await;
+        let [one, other] = two_nodes(&server.url(), vec![rule(*algorithm, 100)]).await;
         assert!(reserve(&one, b"a", 50, LIFE).await);
         assert!(reserve(&one, b"b", 20, LIFE).await);
         assert!(settle(&other, b"a", 5).await.is_some());
@@ -80,8 +86,7 @@ async fn a_reservation_of_one_node_is_settled_at_another_and_once() {
 #[tokio::test]
 async fn of_claims_at_once_one_succeeds_and_may_be_repeated() {
     let server = Server::start(&[]);
-    let (one, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
-    let (other, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    let [one, other] = two_nodes(&server.url(), log()).await;
     for number in 0..50_u64 {
         let id = number.to_le_bytes();
         assert!(reserve(&one, &id, 1, LIFE).await);
@@ -97,8 +102,7 @@ async fn of_claims_at_once_one_succeeds_and_may_be_repeated() {
 
 #[tokio::test]
 async fn a_record_ends_after_its_life_and_its_units_stay_taken() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    let (server, gate, _) = served(log()).await;
     assert!(reserve(&gate, b"short", 7, Duration::from_millis(1)).await);
     let read = async || ReservationRecord::of(&gate, b"short").read().await.unwrap();
     while !matches!(read().await, FoundReservation::Unknown) {}
@@ -116,8 +120,7 @@ async fn a_record_ends_after_its_life_and_its_units_stay_taken() {
 
 #[tokio::test]
 async fn a_store_that_lost_its_data_knows_no_reservation() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    let (server, gate, _) = served(log()).await;
     assert!(reserve(&gate, b"a", 7, LIFE).await);
     server.run::<()>(&["FLUSHALL"]);
     assert!(matches!(
@@ -130,8 +133,7 @@ async fn a_store_that_lost_its_data_knows_no_reservation() {
 /// A request that a node decided without the store cannot be settled by another node.
 #[tokio::test]
 async fn what_was_taken_without_the_store_has_no_record() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![rule(AlgorithmKind::SlidingLog, 100)]).await;
+    let (mut server, gate, events) = served(log()).await;
     lose(&mut server, &gate, &events).await;
     assert!(!reserve(&gate, b"a", 7, LIFE).await);
 }
@@ -143,9 +145,8 @@ async fn a_reservation_over_two_slots_has_one_record() {
         let spec = Spec::new(AlgorithmKind::SlidingLog, 100, Duration::from_secs(3_600));
         RuleSpec::new(name, spec).key(["user"]).across_slots()
     };
-    let rules = || vec![across("a"), across("b"), across("c")];
-    let (one, _) = gate_over(&cluster.url(), rules()).await;
-    let (other, _) = gate_over(&cluster.url(), rules()).await;
+    let rules = vec![across("a"), across("b"), across("c")];
+    let [one, other] = two_nodes(&cluster.url(), rules).await;
     for number in 0..8_u64 {
         let id = number.to_le_bytes();
         assert!(reserve(&one, &id, 9, LIFE).await);
@@ -171,9 +172,8 @@ async fn nodes_with_other_rules_settle_those_that_both_have() {
 #[tokio::test]
 async fn a_failover_that_kept_the_record_settles_it() {
     let mut watched = Watched::start();
-    let rules = || vec![rule(AlgorithmKind::SlidingLog, 100)];
-    let (one, _) = gate_over(&watched.url(), rules()).await;
-    let (other, events) = gate_over(&watched.url(), rules()).await;
+    let (one, _) = gate_over(&watched.url(), log()).await;
+    let (other, events) = gate_over(&watched.url(), log()).await;
     assert!(reserve(&one, b"a", 9, LIFE).await);
     let written: Vec<String> = watched.primary.run(&["KEYS", "*?reserved"]);
     while watched.replica.run::<u64>(&["EXISTS", &written[0]]) == 0 {}
@@ -192,20 +192,12 @@ async fn a_repeated_answer_names_the_reservation_of_the_first() {
     for algorithm in AlgorithmKind::ALL.iter().filter(|one| !one.is_queue()) {
         for several in [false, true] {
             server.run::<()>(&["FLUSHALL"]);
-            let rules = || {
-                let mut rules = vec![rule(*algorithm, 100).dedupe(LIFE)];
-                if several {
-                    rules.push(
-                        RuleSpec::new("other", Spec::per_second(1_000))
-                            .key(["user"])
-                            .hash_tag("user"),
-                    );
-                    rules[0] = rules[0].clone().hash_tag("user");
-                }
-                rules
-            };
-            let (one, _) = gate_over(&server.url(), rules()).await;
-            let (other, _) = gate_over(&server.url(), rules()).await;
+            let mut rules = vec![rule(*algorithm, 100).dedupe(LIFE)];
+            if several {
+                let other = RuleSpec::new("other", Spec::per_second(1_000)).key(["user"]);
+                rules = vec![rules[0].clone().hash_tag("user"), other.hash_tag("user")];
+            }
+            let [one, other] = two_nodes(&server.url(), rules).await;
             let descriptors = [Descriptor::new(&[("user", "ada")]).cost(7)];
             let request = Request::new("default", &descriptors).with_id("a").unwrap();
             let names = [[1; 16], [2; 16], [3; 16]];

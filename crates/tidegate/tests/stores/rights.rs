@@ -3,12 +3,12 @@
 use std::time::Duration;
 use tidegate::store::Store;
 use tidegate::{
-    AlgorithmKind, Descriptor, Layout, Policy, Request, RequestLimit, Rule, RuleSpec, Secret,
-    SharedGate, Spec, StoreError, StoreSettings,
+    AlgorithmKind, Descriptor, Layout, Request, RequestLimit, Rule, RuleSpec, Secret, SharedGate,
+    Spec, StoreError, StoreSettings,
 };
 
 use crate::server::nodes::{Nodes, Watched};
-use crate::server::{Server, check, gate_with, rule, settings};
+use crate::server::{Server, check, gate_with, rule, settings, unconnected};
 
 const PAGE: &str = include_str!("../../../../docs/configuration.md");
 
@@ -31,14 +31,19 @@ fn of_that_user(url: &str) -> StoreSettings {
 /// Makes a gate of a user with these rights.
 fn gate(server: &Server, rights: &[&str], rules: Vec<RuleSpec>) -> SharedGate {
     allow(server, rights);
-    let settings = of_that_user(&server.url());
-    SharedGate::new(Policy::new(rules).unwrap(), settings, |_| {}).unwrap()
+    unconnected(of_that_user(&server.url()), rules)
 }
 
 /// Returns the result of connecting, with one rule.
 async fn connected(url: &str) -> Result<(), StoreError> {
-    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    SharedGate::new(policy, of_that_user(url), |_| {}).unwrap().store().connected().await
+    unconnected(of_that_user(url), vec![rule(AlgorithmKind::TokenBucket, 10)])
+        .store()
+        .connected()
+        .await
+}
+
+fn assert_denied(result: Result<(), StoreError>, context: &str) {
+    assert!(matches!(result, Err(StoreError::Denied(_))), "{context}: {result:?}");
 }
 
 #[tokio::test]
@@ -49,8 +54,7 @@ async fn who_may_write_and_not_say_when_it_expires_leaves_nothing_for_ever() {
     let log = RuleSpec::new("log", log).key(["user"]);
     let rules = || vec![rule(AlgorithmKind::TokenBucket, 10), log.clone().in_domain("logs")];
     let refused = gate(&server, &["+@all", "-pexpireat"], rules());
-    let message = refused.store().connected().await.unwrap_err();
-    assert!(matches!(message, StoreError::Denied(_)), "{message}");
+    assert_denied(refused.store().connected().await, "without `pexpireat`");
     assert!(check(&refused, "ada", 1).await.is_degraded());
     let lives_for = |user: &str| {
         server.run::<i64>(&["PTTL".to_owned(), format!("tidegate:default:token_bucket:{user}")])
@@ -87,8 +91,7 @@ async fn each_right_that_the_page_on_configuration_lists_is_missed_at_the_start(
     for (number, missing) in all.iter().enumerate() {
         let others = all.iter().enumerate().filter(|(other, _)| *other != number);
         let rights: Vec<_> = others.map(|(_, right)| right.as_str()).collect();
-        let message = gate(&server, &rights, rules()).store().connected().await.unwrap_err();
-        assert!(matches!(message, StoreError::Denied(_)), "{missing}: {message}");
+        assert_denied(gate(&server, &rights, rules()).store().connected().await, missing);
     }
 }
 
@@ -157,8 +160,7 @@ async fn another_database_needs_one_right_more() {
     let url = format!("{}/2", server.url());
     let mut rights = listed();
     allow(&server, &words(&rights));
-    let message = connected(&url).await.unwrap_err();
-    assert!(matches!(message, StoreError::Denied(_)), "{message}");
+    assert_denied(connected(&url).await, "another database");
     rights.extend(listed_after("A database other than 0 needs", ";"));
     allow(&server, &words(&rights));
     connected(&url).await.unwrap();
@@ -169,8 +171,7 @@ async fn a_primary_that_sentinel_names_needs_one_right_more() {
     let watched = tokio::task::block_in_place(Watched::start);
     let mut rights = listed();
     allow(&watched.primary, &words(&rights));
-    let message = connected(&watched.url()).await.unwrap_err();
-    assert!(matches!(message, StoreError::Denied(_)), "{message}");
+    assert_denied(connected(&watched.url()).await, "a primary of a Sentinel");
     rights.extend(listed_after("Sentinel needs", ";"));
     allow(&watched.primary, &words(&rights));
     connected(&watched.url()).await.unwrap();
@@ -187,8 +188,7 @@ async fn the_nodes_of_a_cluster_need_a_few_rights_more() {
         cluster.all.iter().for_each(|node| allow(node, &words(&rights)));
     };
     allow_but("+cluster|slots");
-    let message = connected(&cluster.url()).await.unwrap_err();
-    assert!(matches!(message, StoreError::Denied(_)), "{message}");
+    assert_denied(connected(&cluster.url()).await, "a cluster");
 
     allow_but("");
     let rules = vec![rule(AlgorithmKind::TokenBucket, 10)];

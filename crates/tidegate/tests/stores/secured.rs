@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::server::{Folder, Server, gate_with, path, remaining, rule, settings};
+use crate::server::{Folder, Server, gate_with, path, remaining, rule, settings, unconnected};
 use tidegate::{AlgorithmKind, Policy, Secret, SharedGate, StoreError, StoreSettings};
 
 /// Asserts that a node with these settings decides over the store.
@@ -14,8 +14,7 @@ async fn decides(settings: StoreSettings) {
 
 /// Returns why a node with these settings does not reach the store.
 async fn refused(settings: StoreSettings) -> StoreError {
-    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    let gate = SharedGate::new(policy, settings, |_| {}).unwrap();
+    let gate = unconnected(settings, vec![rule(AlgorithmKind::TokenBucket, 10)]);
     gate.store().connected().await.unwrap_err()
 }
 

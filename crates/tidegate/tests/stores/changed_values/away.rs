@@ -1,7 +1,7 @@
 //! Policies that are replaced while the store does not decide: this node's limiters go on as well.
 
 use super::{log, named, per_day, replace};
-use crate::server::{Events, Server, check, gate_over, gate_with, lose, settings};
+use crate::server::{Events, Server, check, gate_among, gate_over, lose, served};
 use tidegate::{AlgorithmKind, OnFull, OnStoreError, RuleSpec, SharedGate, Spec};
 
 /// Returns whether a request is admitted without the store, and the units left of its first rule.
@@ -13,8 +13,7 @@ async fn away(gate: &SharedGate, user: &str, cost: u64) -> (bool, Option<u64>) {
 }
 
 async fn lost(rules: Vec<RuleSpec>, taken: u64) -> (Server, SharedGate, Events) {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), rules).await;
+    let (mut server, gate, events) = served(rules).await;
     assert!(check(&gate, "ada", taken).await.is_allowed());
     lose(&mut server, &gate, &events).await;
     (server, gate, events)
@@ -56,9 +55,8 @@ async fn a_rule_that_is_closed_from_now_on_refuses_and_one_that_was_decides() {
 /// A denial of the store holds only for the values of its time.
 #[tokio::test]
 async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
-    let mut server = Server::start(&[]);
     let other = || RuleSpec::new("other", log("r", 100).spec).key(["user"]);
-    let (gate, events) = gate_over(&server.url(), vec![log("r", 10)]).await;
+    let (mut server, gate, events) = served(vec![log("r", 10)]).await;
     let (elsewhere, _) = gate_over(&server.url(), vec![log("r", 10)]).await;
     assert!(check(&elsewhere, "ada", 10).await.is_allowed());
     assert!(!check(&gate, "ada", 2).await.is_allowed());
@@ -73,10 +71,8 @@ async fn a_denial_does_not_hold_under_other_values_and_holds_under_the_same() {
 #[tokio::test]
 async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rule_of_now() {
     let mut server = Server::start(&[]);
-    let mut settings = settings(&server.url());
-    settings.nodes = Some(2);
     let capped = |limit| log("r", limit).max_keys(1, OnFull::Share);
-    let (gate, events) = gate_with(settings, vec![capped(10)]).await;
+    let (gate, events) = gate_among(2, &server.url(), vec![capped(10)]).await;
     lose(&mut server, &gate, &events).await;
     // The first user has its own limiter, and all others share one.
     assert!(away(&gate, "lost", 1).await.0);
@@ -92,10 +88,8 @@ async fn the_limiter_that_keys_without_space_share_is_this_nodes_part_of_the_rul
 #[tokio::test]
 async fn a_limit_that_becomes_smaller_than_the_number_of_nodes_is_warned_of() {
     let server = Server::start(&[]);
-    let mut settings = settings(&server.url());
-    settings.nodes = Some(4);
-    let (gate, events) = gate_with(settings, vec![log("r", 8)]).await;
-    assert_eq!(events.seen(), Vec::<String>::new());
+    let (gate, events) = gate_among(4, &server.url(), vec![log("r", 8)]).await;
+    events.assert_none();
     for limit in [3, 8, 2] {
         replace(&gate, vec![log("r", limit)]);
     }

@@ -20,7 +20,7 @@ use tokio::time::timeout;
 
 use crate::server::nodes::Nodes;
 use crate::server::proxy::Proxy;
-use crate::server::{Server, check, gate_over, lose, rule, settings};
+use crate::server::{Server, check, gate_over, lose, rule, served, settings};
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -265,8 +265,7 @@ async fn who_waits_on_an_old_node_goes_on_under_the_newer_values() {
 
 #[tokio::test]
 async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![log("a", 10), log("b", 10)]).await;
+    let (mut server, gate, events) = served(vec![log("a", 10), log("b", 10)]).await;
     assert!(asked(&gate, "ada", 1).await.0);
     server.signal("STOP");
     let mut begun = Box::pin(check(&gate, "ada", 2));
@@ -296,9 +295,8 @@ async fn a_request_in_flight_is_decided_under_the_policy_that_it_began_with() {
 /// This process knows nothing of a rule that is closed without the store.
 #[tokio::test]
 async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_back() {
-    let server = Server::start(&[]);
     let closed = || log("r", 10).on_store_error(OnStoreError::Closed);
-    let (gate, _) = gate_over(&server.url(), vec![closed()]).await;
+    let (_server, gate, _) = served(vec![closed()]).await;
     let charge = gate.hold(Descriptor::new(&[("user", "ada")]).cost(6)).await.unwrap();
     for rules in [vec![], vec![log("other", 10)], vec![], vec![closed()]] {
         replace(&gate, rules);
@@ -310,8 +308,7 @@ async fn a_cost_is_given_back_to_a_rule_that_was_removed_meanwhile_and_added_bac
 
 #[tokio::test]
 async fn a_charge_is_not_settled_with_the_limiter_of_another_hash_tag() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), vec![log("x", 10)]).await;
+    let (_server, gate, _) = served(vec![log("x", 10)]).await;
     let charge = gate.hold(Descriptor::new(&[("user", "ada")]).cost(6)).await.unwrap();
     replace(&gate, vec![log("x", 10).hash_tag("user")]);
     assert_eq!(asked(&gate, "ada", 8).await, (true, vec![10]), "its limiter has another key now");

@@ -2,7 +2,8 @@
 //! afterwards.
 
 use crate::server::{
-    Server, check, gate_over, gate_with, lose, path, remaining, rule, settings, until_lost,
+    Events, Server, check, gate_among, gate_over, gate_with, lose, path, remaining, rule, served,
+    settings, unconnected, until_lost,
 };
 use tidegate::store::Store;
 use tidegate::{
@@ -13,10 +14,14 @@ fn token(limit: u64, on_store_error: OnStoreError) -> tidegate::RuleSpec {
     rule(AlgorithmKind::TokenBucket, limit).on_store_error(on_store_error)
 }
 
+/// A gate over a server of its own, whose rule is open without it.
+async fn open() -> (Server, SharedGate, Events) {
+    served(vec![token(10, OnStoreError::Open)]).await
+}
+
 #[tokio::test]
 async fn a_killed_server_is_one_outage_at_once_and_a_new_one_is_found() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    let (mut server, gate, events) = open().await;
     assert_eq!(remaining(&gate).await, 9);
     server.kill();
     for _ in 0..50 {
@@ -46,8 +51,7 @@ async fn nothing_is_decided_on_a_replica_also_not_on_one_that_can_be_written() {
             assert_eq!(until_lost(&gate, &events).await, 1);
             assert!(check(&gate, "ada", 1).await.is_degraded());
         }
-        let late = SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {});
-        let late = late.unwrap();
+        let late = unconnected(settings(&server.url()), rules);
         assert_eq!(late.store().connected().await, Err(StoreError::ReadOnly));
         assert!(check(&late, "ada", 1).await.is_degraded());
         server.run::<()>(&["REPLICAOF", "NO", "ONE"]);
@@ -85,9 +89,7 @@ async fn a_server_that_still_reads_its_data_is_waited_for() {
         "--loading-process-events-interval-bytes",
         "1024",
     ]);
-    let rules = vec![token(10, OnStoreError::Open)];
-    let late =
-        SharedGate::new(Policy::new(rules).unwrap(), settings(&server.url()), |_| {}).unwrap();
+    let late = unconnected(settings(&server.url()), vec![token(10, OnStoreError::Open)]);
     assert_eq!(late.store().connected().await, Err(StoreError::Loading));
     server.run::<()>(&["CONFIG", "SET", "key-load-delay", "0"]);
     late.store().fit().await;
@@ -97,9 +99,8 @@ async fn a_server_that_still_reads_its_data_is_waited_for() {
 #[tokio::test]
 async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
     let mut server = Server::start(&[]);
-    let mut shared = settings(&server.url());
-    shared.nodes = Some(2);
-    let (gate, events) = gate_with(shared, vec![token(20, OnStoreError::Local)]).await;
+    let rules = vec![token(20, OnStoreError::Local)];
+    let (gate, events) = gate_among(2, &server.url(), rules).await;
     for _ in 0..7 {
         assert!(check(&gate, "ada", 1).await.is_allowed());
     }
@@ -119,12 +120,11 @@ async fn a_local_rule_goes_on_from_what_this_node_has_admitted() {
 
 #[tokio::test]
 async fn a_closed_rule_keeps_a_local_one_from_being_charged() {
-    let mut server = Server::start(&[]);
     let closed = rule(AlgorithmKind::FixedWindow, 5)
         .when("user", "ada")
         .on_store_error(OnStoreError::Closed);
     let rules = vec![token(3, OnStoreError::Local), closed];
-    let (gate, events) = gate_over(&server.url(), rules).await;
+    let (mut server, gate, events) = served(rules).await;
     lose(&mut server, &gate, &events).await;
     for _ in 0..10 {
         let answer = check(&gate, "ada", 1).await;
@@ -208,8 +208,7 @@ async fn a_store_that_evicts_is_reported_once() {
 
 #[tokio::test]
 async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
-    let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    let (server, gate, events) = open().await;
     server.run::<()>(&["RPUSH", "tidegate:default:token_bucket:eve", "x"]);
     for _ in 0..20 {
         assert!(check(&gate, "eve", 1).await.is_degraded());
@@ -222,8 +221,7 @@ async fn a_key_of_somebody_else_is_that_requests_trouble_alone() {
 
 #[tokio::test]
 async fn a_store_that_takes_no_writes_is_away_until_it_does() {
-    let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    let (server, gate, events) = open().await;
     server.run::<()>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     assert!(check(&gate, "ada", 1).await.is_degraded());
     let answer = events.seen();
@@ -238,8 +236,7 @@ async fn a_store_that_takes_no_writes_is_away_until_it_does() {
 
 #[tokio::test]
 async fn verbs_for_operators_say_that_the_store_is_away() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), vec![token(10, OnStoreError::Open)]).await;
+    let (mut server, gate, events) = open().await;
     lose(&mut server, &gate, &events).await;
     let descriptors = [tidegate::Descriptor::new(&[("user", "ada")])];
     let request = tidegate::Request::new("default", &descriptors);

@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use super::closed;
 use crate::server::nodes::{Nodes, Watched, until};
-use crate::server::{Events, Server, gate_over, gate_with, settings};
+use crate::server::{Events, gate_over, gate_with, served, settings};
 
 const LIMIT: u64 = 50;
 
@@ -71,8 +71,7 @@ async fn none_over(gate: &SharedGate, events: &Events, lose: impl AsyncFnOnce())
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_server_without_a_file_comes_back_with_what_was_used() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), rules()).await;
+    let (mut server, gate, events) = served(rules()).await;
     let kill = async || {
         server.kill();
         block_in_place(|| server.start_again(&[]));
@@ -82,8 +81,7 @@ async fn a_killed_server_without_a_file_comes_back_with_what_was_used() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_server_has_again_what_was_used() {
-    let server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), rules()).await;
+    let (server, gate, events) = served(rules()).await;
     none_over(&gate, &events, async || server.run::<()>(&["FLUSHALL"])).await;
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{Descriptor, Policy, Request, SharedGate};
+use tidegate::{Descriptor, Request, SharedGate};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
@@ -17,7 +17,7 @@ use crate::faults::{closed, while_it_lasts};
 use crate::server::load::{Load, algorithm_of, rules};
 use crate::server::nodes::Nodes;
 use crate::server::records::{OwnValues, Record};
-use crate::server::{Events, LONG, Server, defaults, long};
+use crate::server::{LONG, Server, defaults, long, unconnected};
 
 /// The index of the frozen primary.
 const FROZEN: usize = 2;
@@ -35,12 +35,9 @@ fn cluster() -> Nodes {
 }
 
 fn gate(nodes: &Nodes) -> Arc<SharedGate> {
-    let mut settings = defaults(&nodes.url());
-    if !long() {
-        settings.timeout = Duration::from_millis(500);
-    }
-    let policy = Policy::new(closed(rules())).unwrap();
-    Arc::new(SharedGate::new(policy, settings, Events::default().observer()).unwrap())
+    let url = nodes.url();
+    let timeout = if long() { defaults(&url).timeout } else { Duration::from_millis(500) };
+    Arc::new(new_gate(&url, timeout))
 }
 
 /// Returns the primary that holds a key of the load.
@@ -112,8 +109,7 @@ async fn a_gate_that_is_started_while_a_primary_is_frozen_is_exact_for_the_other
 fn new_gate(url: &str, timeout: Duration) -> SharedGate {
     let mut settings = defaults(url);
     settings.timeout = timeout;
-    let policy = Policy::new(closed(rules())).unwrap();
-    SharedGate::new(policy, settings, Events::default().observer()).unwrap()
+    unconnected(settings, closed(rules()))
 }
 
 async fn is_degraded(gate: &SharedGate) -> bool {

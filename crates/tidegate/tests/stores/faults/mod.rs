@@ -20,14 +20,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate::store::Store;
-use tidegate::{AlgorithmKind, OnStoreError, Policy, RuleSpec, SharedGate, StoreError};
+use tidegate::{AlgorithmKind, OnStoreError, RuleSpec, StoreError};
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 
 use crate::server::load::{Load, limit, rules, takes_ahead};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::records::OwnValues;
-use crate::server::{Server, check, defaults, gate_with, long, rule, settings};
+use crate::server::{Server, check, defaults, gate_with, long, rule, settings, unconnected};
 
 /// Returns how long a fault lasts.
 pub(crate) fn lasting() -> Duration {
@@ -228,15 +228,14 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
     let mut hasty = settings(&proxy.url());
     hasty.timeout = Duration::from_millis(20);
     proxy.turn(Way::Slow(Duration::from_millis(100)));
-    let policy = Policy::new(vec![rule(AlgorithmKind::TokenBucket, 10)]).unwrap();
-    let late = SharedGate::new(policy, hasty, |_| {}).unwrap();
+    let late = unconnected(hasty, vec![rule(AlgorithmKind::TokenBucket, 10)]);
     assert_eq!(
         late.store().connected().await,
         Err(StoreError::Timeout),
         "answered, but never in time"
     );
     assert!(!check(&gate, "ada", 1).await.is_degraded(), "a request that can wait is answered");
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,7 +7,7 @@ use std::task::Poll;
 use tokio::task::yield_now;
 
 use crate::server::nodes::{Watched, until};
-use crate::server::{Server, check, gate_over, remaining, rule};
+use crate::server::{Server, check, gate_over, remaining, rule, served};
 use tidegate::store::Store;
 use tidegate::{AlgorithmKind, OnStoreError, RuleSpec};
 
@@ -47,19 +47,17 @@ async fn a_connection_that_was_closed_costs_no_request_a_decision() {
 
 #[tokio::test]
 async fn a_restart_between_two_requests_is_not_noticed() {
-    let mut server = Server::start(&[]);
-    let (gate, events) = gate_over(&server.url(), closed(10)).await;
+    let (mut server, gate, events) = served(closed(10)).await;
     assert_eq!(remaining(&gate).await, 9);
     server.kill();
     server.start_again(&[]);
     assert_eq!(remaining(&gate).await, 8, "the server kept nothing, and the node knew of a unit");
-    assert_eq!(events.seen(), Vec::<String>::new());
+    events.assert_none();
 }
 
 #[tokio::test]
 async fn what_was_under_way_over_a_closed_connection_is_not_sent_twice() {
-    let server = Server::start(&[]);
-    let (gate, _) = gate_over(&server.url(), closed(10)).await;
+    let (server, gate, _) = served(closed(10)).await;
     assert_eq!(remaining(&gate).await, 9);
     server.run::<()>(&["CLIENT", "PAUSE", "3600000", "WRITE"]);
     let mut first = pin!(check(&gate, "ada", 1));

@@ -15,19 +15,12 @@ use tidegate::{
 use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
+use crate::leases::{ALGORITHMS, is_level};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{LONG, Server, defaults, gate_over, gate_with, long};
 
-/// Every algorithm whose units can be leased. The windows are so long that nothing leaves them in a test.
-const ALGORITHMS: [AlgorithmKind; 6] = [
-    AlgorithmKind::FixedWindow,
-    AlgorithmKind::SlidingWindow,
-    AlgorithmKind::SlidingCounter,
-    AlgorithmKind::SlidingLog,
-    AlgorithmKind::TokenBucket,
-    AlgorithmKind::LeakyBucket,
-];
 const LIMIT: u64 = 20_000;
+/// So long that nothing leaves it in a test.
 const WINDOW: Duration = Duration::from_secs(360 * 86_400);
 /// The tasks that ask each limiter, and the pause between an answer and the next request.
 const TASKS: usize = 3;
@@ -147,9 +140,7 @@ async fn counted(gate: &SharedGate, mode: Mode, settled: [u64; ALGORITHMS.len()]
         let answer = gate.check(&Request::new(algorithm.name(), &descriptors)).await;
         assert!(!answer.is_degraded(), "{answer:?}");
         let decision = answer.reported().unwrap().decision();
-        let is_level =
-            [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket].contains(&algorithm);
-        sum += if is_level {
+        sum += if is_level(algorithm) {
             let of_one = WINDOW.as_micros() as u64 / LIMIT;
             let settled = if mode == Mode::Exact { 0 } else { settled };
             let left = settled * LEFT_OF_SETTLEMENT.as_micros() as u64;

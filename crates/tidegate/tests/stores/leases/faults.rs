@@ -7,7 +7,7 @@ use tidegate::{AlgorithmKind, Anchor, Answer, LeaseSpec, OnStoreError, RuleSpec,
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use super::{Ahead, leased, most, take_all, until, until_held};
+use super::{Ahead, leased, most, node, take_all, until, until_held};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::{LONG, Server, check, gate_with, rule, settings};
 
@@ -20,12 +20,9 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
             let server = Server::start(&[]);
             let proxy = Proxy::before(server.port).await;
             let rule = ahead.of(rule(algorithm, LIMIT)).on_store_error(OnStoreError::Closed);
-            let node = async |url: &str| {
-                let mut settings = settings(url);
-                settings.nodes = (ahead == Ahead::Leases).then_some(2);
-                Arc::new(gate_with(settings, vec![rule.clone()]).await.0)
-            };
-            let (far, near) = (node(&proxy.url()).await, [node(&server.url()).await]);
+            let nodes = (ahead == Ahead::Leases).then_some(2);
+            let far = node(&proxy.url(), nodes, vec![rule.clone()]).await;
+            let near = [node(&server.url(), nodes, vec![rule]).await];
             until(|| far.counts().nodes == 2 && near[0].counts().nodes == 2).await;
             let mut admitted = until_held(&far, "ada").await;
             proxy.turn(Way::Cut);

@@ -1,12 +1,11 @@
 //! Shares over a real store: nodes join, leave, end without a word and lose the store, and never pass a limit.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, RuleSpec, SharedGate};
+use tidegate::{AlgorithmKind, Descriptor, OnStoreError, Policy, Request, RuleSpec};
 use tokio::time::Instant;
 
-use super::{Ahead, held, take_all, until, until_leased};
+use super::{Ahead, held, node, take_all, until, until_leased};
 use crate::server::{LONG, Server, check, gate_with, lose, rule, settings};
 
 const LIMIT: u64 = 3_000;
@@ -16,18 +15,11 @@ fn split(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     Ahead::Shares.of(rule(algorithm, limit))
 }
 
-/// A node that counts the nodes by their list in the store.
-async fn node(url: &str, rule: RuleSpec) -> Arc<SharedGate> {
-    let mut settings = settings(url);
-    settings.nodes = None;
-    Arc::new(gate_with(settings, vec![rule]).await.0)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() {
     let server = Server::start(&[]);
     let rule = split(AlgorithmKind::FixedWindow, 1_000_000);
-    let first = node(&server.url(), rule.clone()).await;
+    let first = node(&server.url(), None, vec![rule.clone()]).await;
     until(|| first.counts().nodes == 1).await;
     let (mut others, began) = (Vec::new(), Instant::now());
     loop {
@@ -39,7 +31,7 @@ async fn a_node_that_joins_gets_what_exceeds_the_shares_of_the_others_at_once() 
         let of_user = first.counts().leased - before.leased;
         let unspent = of_user - (first.counts().leased_spent - before.leased_spent);
         let returned = first.counts().leased_returned;
-        others.push(node(&server.url(), rule.clone()).await);
+        others.push(node(&server.url(), None, vec![rule.clone()]).await);
         until(|| first.counts().nodes == parts).await;
         until(|| first.counts().leased_returned > returned).await;
         let given_back = first.counts().leased_returned - returned;
@@ -90,7 +82,7 @@ async fn a_limit_that_changes_at_one_node_first_costs_the_others_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_share_is_renewed_without_requests_and_no_longer_once_nobody_asks() {
     let server = Server::start(&[]);
-    let gate = node(&server.url(), split(AlgorithmKind::FixedWindow, LIMIT)).await;
+    let gate = node(&server.url(), None, vec![split(AlgorithmKind::FixedWindow, LIMIT)]).await;
     until(|| gate.counts().nodes == 1).await;
     let admitted = until_leased(&gate, "ada").await.1;
     until(|| held(&gate) > 0).await;

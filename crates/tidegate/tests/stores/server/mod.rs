@@ -140,6 +140,11 @@ impl Events {
         self.0.lock().unwrap().clone()
     }
 
+    /// Asserts that there was no event.
+    pub fn assert_none(&self) {
+        assert_eq!(self.seen(), Vec::<String>::new());
+    }
+
     /// Waits for an event that `such` accepts; fails if none comes for long.
     pub async fn until(&self, such: impl Fn(&str) -> bool) {
         let waits = async {
@@ -174,6 +179,29 @@ pub fn settings(url: &str) -> StoreSettings {
 pub fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     let day = Duration::from_secs(86_400);
     RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
+}
+
+/// Starts a server, and makes a gate over it.
+pub async fn served(rules: Vec<RuleSpec>) -> (Server, SharedGate, Events) {
+    let server = Server::start(&[]);
+    let (gate, events) = gate_over(&server.url(), rules).await;
+    (server, gate, events)
+}
+
+/// Makes a gate of one of so many nodes, or of nodes that count each other in the store.
+pub async fn gate_among(
+    nodes: impl Into<Option<u64>>,
+    url: &str,
+    rules: Vec<RuleSpec>,
+) -> (SharedGate, Events) {
+    let mut settings = settings(url);
+    settings.nodes = nodes.into();
+    gate_with(settings, rules).await
+}
+
+/// Makes a gate that was given no time to reach its store.
+pub fn unconnected(settings: StoreSettings, rules: Vec<RuleSpec>) -> SharedGate {
+    SharedGate::new(Policy::new(rules).unwrap(), settings, |_| {}).unwrap()
 }
 
 /// Makes a gate over a running server.
@@ -211,8 +239,13 @@ pub async fn check<'g>(gate: &'g SharedGate, user: &str, cost: u64) -> Answer<'g
 
 /// Takes a unit of the rule that limits `ada`, and returns the units left.
 pub async fn remaining(gate: &SharedGate) -> u64 {
-    let answer = check(gate, "ada", 1).await;
-    assert!(!answer.is_degraded());
+    remaining_of(gate, "ada").await
+}
+
+/// Takes a unit of the rule that limits this user, and returns the units left.
+pub async fn remaining_of(gate: &SharedGate, user: &str) -> u64 {
+    let answer = check(gate, user, 1).await;
+    assert!(!answer.is_degraded(), "{answer:?}");
     answer.reported().unwrap().decision().remaining
 }
 
