@@ -1,6 +1,5 @@
 //! Several requests in one call, by examples: the number of questions to the store, failures of single requests, and
 //! expiry.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::SystemTime;
 
@@ -12,7 +11,7 @@ use tidegate::script::{
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::policies::of_each;
-use crate::server::{Answered, Client};
+use crate::server::{Answered, Client, one};
 use crate::walk_batch::{is_of_others, run_batch};
 
 pub(crate) const HOUR: Duration = Duration::from_secs(3_600);
@@ -25,10 +24,6 @@ pub(crate) fn sorted_set(limit: u64) -> Rule {
     let mut spec = Spec::new(AlgorithmKind::SlidingLog, limit, HOUR);
     spec.layout = Some(Layout::SortedSet);
     Rule::new(spec).unwrap()
-}
-
-pub(crate) fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> ScriptLimiter<'a> {
-    ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap()
 }
 
 pub(crate) fn ask(limiters: &[ScriptLimiter<'_>]) -> Call {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Call, CallBatch, CallResult, Each, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, CallBatch, CallResult, Each, ScriptStep};
 use tidegate::{Rule, Timestamp};
 use tidegate_core::{Algorithm, Held, KnownUnits, Visitor};
 
 use crate::server::policies::{laid_out, layouts, ten};
-use crate::server::{Client, long};
+use crate::server::{Client, long, one};
 
 const SEED: u64 = 20_261_129;
 const STEPS: usize = 60;
@@ -31,7 +31,7 @@ impl Visitor for Compare<'_> {
 
     fn visit<R: Algorithm>(self, algorithm: &R) -> [u64; 2] {
         let Self { client, rng, rule, policy, key } = self;
-        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let limiter = |cost| one(&key, rule, cost);
         let mut now = Timestamp::EPOCH;
         let mut trace = traffic::trace(rng, policy, 2 * STEPS);
         let later = trace.split_off(STEPS);
@@ -100,7 +100,7 @@ fn the_script_keeps_the_state_that_the_core_keeps() {
 fn a_known_limiter_without_a_state_is_lost_in_every_form_of_a_call() {
     let client = &Client::start();
     for (key, rule) in &ten(MINUTE) {
-        let limiter = ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap();
+        let limiter = one(&key, rule, 1);
         let known = || vec![limiter.clone().known()];
         for step in [ScriptStep::Ask, ScriptStep::Peek, ScriptStep::Settle, ScriptStep::Report] {
             let call = Call::new(&known(), step, None);
@@ -130,10 +130,7 @@ fn a_known_limiter_without_a_state_is_lost_in_every_form_of_a_call() {
 fn one_lost_limiter_of_several_stops_the_step() {
     let client = &Client::start();
     let rules = ten(MINUTE);
-    let limiters: Vec<_> = rules
-        .iter()
-        .map(|(key, rule)| ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap())
-        .collect();
+    let limiters: Vec<_> = rules.iter().map(|(key, rule)| one(key, rule, 1)).collect();
     let mut known = limiters.clone();
     known[2] = known[2].clone().known();
     let call = Call::new(&known, ScriptStep::Ask, None);
@@ -146,7 +143,7 @@ fn one_lost_limiter_of_several_stops_the_step() {
 fn a_key_that_got_units_back_lives_as_long_as_with_them() {
     let client = &Client::start();
     for (key, rule) in ten(MINUTE).iter().filter(|(key, _)| key != "sorted_set") {
-        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let limiter = |cost| one(&key, rule, cost);
         let taken = client.step(&[limiter(4)], ScriptStep::Ask, None);
         let lives = client.int(&["PTTL", key]);
         let token = rule.spec().algorithm.holds_permits().then_some(taken.at.as_micros());
@@ -171,7 +168,7 @@ fn units_that_all_came_back_to_a_sorted_set_are_not_carried() {
     let client = &Client::start();
     let rules = ten(MINUTE);
     let (key, rule) = rules.iter().find(|(key, _)| key == "sorted_set").unwrap();
-    let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+    let limiter = |cost| one(&key, rule, cost);
     let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
     let used = [tidegate::UsedUnits { since: taken.at, units: 10 }];
     let known = KnownUnits { used: &used, reported: taken.now, last: None };
@@ -193,9 +190,8 @@ fn a_server_that_reported_the_units_keeps_its_state_unless_it_lost_another() {
             client.int(&["DEL", first, key]);
             client.int(&["DEL", &format!("{{{first}}}?taken"), &format!("{{{key}}}?taken")]);
             let pair = |units: u64| {
-                [(first, first_rule, units), (key, rule, units)].map(|(key, rule, units)| {
-                    ScriptLimiter::new(key.as_bytes(), rule, units).unwrap()
-                })
+                [(first, first_rule, units), (key, rule, units)]
+                    .map(|(key, rule, units)| one(key, rule, units))
             };
             let taken = client.step(&pair(6), ScriptStep::Ask, None);
             let used = [tidegate::UsedUnits { since: taken.at, units: 6 }];
@@ -204,15 +200,15 @@ fn a_server_that_reported_the_units_keeps_its_state_unless_it_lost_another() {
             if is_lost {
                 client.int(&["DEL", first]);
             } else {
-                let back = ScriptLimiter::new(first.as_bytes(), first_rule, 6).unwrap();
+                let back = one(&first, first_rule, 6);
                 client.step(&[back.taken_at(Some(taken.at))], ScriptStep::Settle, None);
             }
-            let begun = ScriptLimiter::new(key.as_bytes(), rule, 1).unwrap();
+            let begun = one(&key, rule, 1);
             client.step(&[begun], ScriptStep::Ask, None);
             let asked = pair(2).map(|one| one.carrying(known).of_own());
             let done = client.step(&asked, ScriptStep::Ask, None);
             assert_eq!(done.carried, if is_lost { 2 } else { 0 }, "{key}");
-            let more = ScriptLimiter::new(key.as_bytes(), rule, 7).unwrap();
+            let more = one(&key, rule, 7);
             let more = client.step(&[more], ScriptStep::Ask, None);
             assert_eq!(more.allowed, !is_lost, "{key}: 3 of 10 are in use, or 8");
         }
@@ -223,7 +219,7 @@ fn a_server_that_reported_the_units_keeps_its_state_unless_it_lost_another() {
 fn units_that_were_reported_before_a_reset_are_not_carried() {
     let client = &Client::start();
     for (key, rule) in &ten(MINUTE) {
-        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let limiter = |cost| one(&key, rule, cost);
         let taken = client.step(&[limiter(10)], ScriptStep::Ask, None);
         let used = [tidegate::UsedUnits { since: taken.at, units: 10 }];
         let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);

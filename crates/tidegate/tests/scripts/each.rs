@@ -1,13 +1,12 @@
 //! Requests for different keys in one call, by examples: expiry, failures of single requests, and the calls that may be
 //! merged.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use tidegate::AlgorithmKind;
 use tidegate::script::{Call, Each, RedisReply, ScriptStep};
 
-use crate::batch::{HOUR, ask, decided, one, rule};
-use crate::server::Client;
+use crate::batch::{HOUR, ask, decided, rule};
 use crate::server::policies::of_each;
+use crate::server::{Client, one};
 use crate::walk_batch::run_each;
 
 #[test]

@@ -1,10 +1,9 @@
 //! Units that scripts give back, in single cases: the room they make, and the part that is kept.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
-use crate::server::Client;
 use crate::server::policies::ten;
+use crate::server::{Client, one};
 use testkit::model::{self, Model, Policy};
 use tidegate::script::{
     Call, CallResult, DecidedStep, RedisReply, Revision, ScriptLimiter, ScriptStep, Surplus,
@@ -25,7 +24,7 @@ fn step(client: &Client, limiter: ScriptLimiter<'_>, step: ScriptStep, at_us: u6
 fn what_a_lost_state_took_is_not_given_back_under_a_clock_that_stepped_back() {
     let client = &Client::start();
     for (key, rule) in ten(Duration::from_secs(1)) {
-        let limiter = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let limiter = |cost| one(&key, &rule, cost);
         assert!(step(client, limiter(8), ScriptStep::Ask, TODAY_US).allowed, "{key}");
         let lost_us = TODAY_US + 3_600 * S;
         let settles = limiter(6).taken_at(Some(Timestamp::from_micros(lost_us)));
@@ -44,7 +43,7 @@ fn what_is_kept_of_a_reset_expires_with_what_it_forgot() {
     let client = &Client::start();
     // The server's own clock passes: a window of a second may end between two commands.
     for (key, rule) in ten(Duration::from_secs(3_600)) {
-        let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 3).unwrap();
+        let limiter = one(&key, &rule, 3);
         assert!(client.step(&[limiter], ScriptStep::Ask, None).allowed);
         let lives = client.int(&["PTTL", &key]);
         let call = Call::reset(vec![key.clone().into_bytes()], Vec::new(), None);
@@ -65,7 +64,7 @@ fn a_later_revision_of_the_same_values_moves_no_expiry_back() {
     for (key, rule) in ten(Duration::from_secs(3_600)) {
         let limiter = |cost, revision| {
             let revision = Revision::new(0, Timestamp::from_micros(revision));
-            ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().of_revision(revision)
+            one(&key, &rule, cost).of_revision(revision)
         };
         let took = client.step(&[limiter(8, 1)], ScriptStep::Ask, None);
         let settles = limiter(8, 1).turned_out(2).taken_at(Some(took.at));
@@ -85,8 +84,7 @@ fn each_limiter_of_a_settlement_has_its_own_time() {
     let rules = ten(Duration::from_secs(1));
     let window = |name: &str| &rules.iter().find(|(key, _)| key == name).unwrap().1;
     let (fixed, log) = (window("fixed_window"), window("sliding_log"));
-    let limiter =
-        |key: &'static str, rule, cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+    let limiter = |key: &'static str, rule, cost| one(key, rule, cost);
     let at_us = TODAY_US + 900_000;
     step(client, limiter("one", fixed, 4), ScriptStep::Ask, at_us);
     step(client, limiter("other", log, 4), ScriptStep::Ask, at_us + 150_000);
@@ -112,7 +110,7 @@ fn bucket(limit: u64) -> Rule {
 #[test]
 fn a_rule_that_changed_meanwhile_gives_nothing_back() {
     let client = Client::start();
-    let of = |rule, cost| ScriptLimiter::new(b"changed", rule, cost).unwrap();
+    let of = |rule, cost| one("changed", rule, cost);
     let (old, new) = (bucket(60), bucket(120));
     assert!(step(&client, of(&old, 4), ScriptStep::Ask, TODAY_US).allowed);
     let since = Timestamp::from_micros(TODAY_US);
@@ -131,7 +129,7 @@ fn a_changed_limit_keeps_the_mark_of_an_old_reservation() {
     let old = bucket(60);
     for limit in [61, 120, 30] {
         let (key, new) = (format!("k{limit}"), bucket(limit));
-        let of = |rule, cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+        let of = |rule, cost| one(&key, rule, cost);
         let mut policy = Policy::new(model::AlgorithmKind::TokenBucket, 60, 60 * S);
         policy.capacity = Some(60);
         let mut model = Model::new(policy.clone());
@@ -163,7 +161,7 @@ fn values_dated_back_keep_the_mark_of_a_reservation() {
     for (key, next) in [("changed", (&new, 2)), ("same", (&old, 1))] {
         let limiter = |(rule, revision), cost| {
             let revision = Revision::new(0, Timestamp::from_micros(revision));
-            ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap().of_revision(revision)
+            one(&key, rule, cost).of_revision(revision)
         };
         let reserved = step(client, limiter((&old, 1), 30).reserving(), ScriptStep::Ask, TODAY_US);
         assert!(reserved.allowed, "{key}");
@@ -191,7 +189,7 @@ fn a_check_that_is_settled_without_a_limit_ends_no_reservation_of_another_caller
     let client = &Client::start();
     let rule = bucket(60);
     for (key, reserved, returned) in [("check", false, 29), ("reservation", true, 0)] {
-        let of = |cost| ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+        let of = |cost| one(&key, &rule, cost);
         let open = step(client, of(30).reserving(), ScriptStep::Ask, TODAY_US);
         assert!(open.allowed && step(client, of(30), ScriptStep::Ask, TODAY_US).allowed, "{key}");
         for second in 1..130 {

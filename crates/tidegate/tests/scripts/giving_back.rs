@@ -7,7 +7,7 @@
 use std::fmt;
 
 use crate::server::policies::{checked, laid_out, layouts};
-use crate::server::{Client, long, words};
+use crate::server::{Client, long, one, words};
 use testkit::model::{self, Expected, Model, Policy};
 use testkit::traffic::{self, Rng};
 use tidegate::script::{Call, DecidedStep, ScriptLimiter, ScriptStep, SettledUnits, Values};
@@ -78,7 +78,7 @@ impl Walk<'_> {
     }
 
     fn limiter(&self, cost: u64) -> ScriptLimiter<'_> {
-        ScriptLimiter::new(self.key.as_bytes(), &self.rule, cost).unwrap()
+        one(&self.key, &self.rule, cost)
     }
 
     fn step(&self, limiter: ScriptLimiter<'_>, step: ScriptStep, at_us: u64) -> DecidedStep {

@@ -4,11 +4,11 @@
 use std::slice::from_ref;
 
 use crate::server::policies::{laid_out, layouts};
-use crate::server::{Client, held, long};
+use crate::server::{Client, held, long, one};
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Call, GivenBack, LeaseRecord, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, GivenBack, LeaseRecord, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Micros, Rule, Timestamp};
 use tidegate_core::Leasable;
 
@@ -59,7 +59,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
             latest = at_us.max(latest);
             let at = Timestamp::from_micros(at_us);
             let cost = cost.clamp(1, 1 << 40);
-            let limiter = ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap();
+            let limiter = one(&key, &rule, cost);
             let verb = rng.below(4);
             let held = format!("{leases:?}");
             let context = || {
@@ -76,7 +76,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     let which = rng.below(leases.len() as u64) as usize;
                     let (units, since, of) = leases.swap_remove(which);
                     let kept = rng.below(units);
-                    let limiter = ScriptLimiter::new(key.as_bytes(), &rule, units - kept).unwrap();
+                    let limiter = one(&key, &rule, units - kept);
                     let earlier = Micros::from_micros(rng.pick([0, 0, life.as_micros()]));
                     let back =
                         Call::give_back_lease(&limiter, &record(of), (kept, earlier), Some(at));
@@ -111,7 +111,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, layout: Layout) {
                     }
                 }
             }
-            let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 1).unwrap();
+            let limiter = one(&key, &rule, 1);
             let seen = client.step(&[limiter], ScriptStep::Peek, Some(at));
             let (_, decision) = core.step(ScriptStep::Peek, at, 1, 0);
             if decision.reset_after() >= MUCH {
@@ -134,7 +134,7 @@ fn a_server_that_does_not_know_of_a_lease_gets_nothing_back() {
             Rule::new(tidegate::Spec::new(algorithm, 100, Duration::from_secs(3_600))).unwrap();
         let key = format!("known:{}", algorithm.name());
         let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
-        let limiter = |units| ScriptLimiter::new(key.as_bytes(), &rule, units).unwrap();
+        let limiter = |units| one(&key, &rule, units);
         let life = Micros::from_millis(500);
         let used = || {
             let seen = client.step(&[limiter(1)], ScriptStep::Peek, None);
@@ -169,7 +169,7 @@ fn a_lease_of_a_lost_state_does_not_come_back_under_a_clock_that_stepped_back() 
         let rule = Rule::new(spec).unwrap();
         let (key, life) = (format!("stepped:{}", algorithm.name()), Micros::from_millis(100));
         let record = LeaseRecord::new(format!("{{{key}}}?leases").into_bytes(), 7, 1);
-        let limiter = |units| ScriptLimiter::new(key.as_bytes(), &rule, units).unwrap();
+        let limiter = |units| one(&key, &rule, units);
         let mut core = held::limiter(&rule);
         let lease = Call::lease(&limiter(20), life, (&record, 1), Some(before));
         assert!(client.decide(&lease, &[limiter(20)]).allowed, "{algorithm}");

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use tidegate::script::{Call, DecidedStep, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, DecidedStep, ScriptStep};
 use tidegate::{AlgorithmKind, Rule, Spec, Timestamp, Token};
 
 use crate::batch::decided;
-use crate::server::{Answered, Client};
+use crate::server::{Answered, Client, one};
 use crate::walk_batch::run_batch;
 
 /// The key, rule and time of a step.
@@ -25,7 +25,7 @@ impl Turn<'_> {
         cost: u64,
         token: Option<u64>,
     ) -> DecidedStep {
-        let limiter = ScriptLimiter::new(self.key.as_bytes(), self.rule, cost).unwrap();
+        let limiter = one(&self.key, self.rule, cost);
         let limiter = limiter.turned_out(cost / 2).of_permit(token.and_then(Token::from_micros));
         client.step(&[limiter], step, Some(Timestamp::from_micros(self.at_us)))
     }
@@ -74,7 +74,7 @@ fn a_batch_in_which_permits_have_ended_keeps_the_others() {
         }
     }
     let later_us = at_us + 75 * second;
-    let limiters = [ScriptLimiter::new(b"batch", &rule, 1).unwrap()];
+    let limiters = [one("batch", &rule, 1)];
     let call = Call::new(&limiters, ScriptStep::Ask, Some(Timestamp::from_micros(later_us)));
     let answer = run_batch(&client, &[(&call, 300)]);
     let allowed = |answer: &Answered| decided(&call, &limiters, answer).allowed;

@@ -1,19 +1,15 @@
 //! The promises of scripts apart from their decisions: the server's clock, expiry to the millisecond, no idle state
 //! kept, recovery from a lost script, little memory, and no key of others touched.
 
-use crate::server::Client;
 use crate::server::policies::ten;
+use crate::server::{Client, one};
 use crate::walk_batch::{run_batch, run_each};
 use std::time::Duration;
-use tidegate::script::{Call, CallResult, RedisReply, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, CallResult, RedisReply, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Micros, Rule, Spec, Timestamp};
 
 fn rule(algorithm: AlgorithmKind, limit: u64, window: Duration) -> Rule {
     Rule::new(Spec::new(algorithm, limit, window)).unwrap()
-}
-
-fn one<'a>(key: &'a str, rule: &'a Rule, cost: u64) -> [ScriptLimiter<'a>; 1] {
-    [ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap()]
 }
 
 /// The server's clock.
@@ -39,7 +35,7 @@ fn the_file_of_each_algorithm_is_lua_by_itself() {
         let file = rule.script_input(1).unwrap().script.text;
         let loaded = client.run(&[b"SCRIPT", b"LOAD", file.as_bytes()]);
         assert!(loaded.is_ok(), "{algorithm}: {loaded:?}");
-        let limiters = one("key", &rule, 1);
+        let limiters = [one("key", &rule, 1)];
         let whole = Call::new(&limiters, ScriptStep::Ask, None).script.text.clone();
         assert!(whole.contains(file), "{algorithm}: the file is in the script as it is");
     }
@@ -51,7 +47,7 @@ fn the_time_is_the_servers() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Duration::from_secs(60));
         let before = time(&client);
-        let decided = client.step(&one(algorithm.name(), &rule, 1), ScriptStep::Ask, None);
+        let decided = client.step(&[one(algorithm.name(), &rule, 1)], ScriptStep::Ask, None);
         assert!((before..=time(&client)).contains(&decided.at), "{algorithm}");
     }
 }
@@ -63,7 +59,7 @@ fn takes_and_expires(client: &Client, key: &str, rule: &Rule, units: u64) {
     let is_level = [LeakyBucket, LeakyQueue, TokenBucket].contains(&rule.spec().algorithm);
     for _ in 0..units {
         let before_ms = client.int(&["PEXPIRETIME", key]);
-        let answer = client.step(&one(key, rule, 1), ScriptStep::Ask, None);
+        let answer = client.step(&[one(key, rule, 1)], ScriptStep::Ask, None);
         let idle_us = answer.at.plus(answer.decisions[0].reset_after()).as_micros();
         if is_level && idle_us.div_ceil(1_000).cast_signed() < before_ms {
             let expires_ms = client.int(&["PEXPIRETIME", key]);
@@ -94,10 +90,10 @@ fn a_window_below_a_second_still_expires_its_key() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 5, Duration::from_millis(20));
         let key = format!("short:{algorithm}");
-        assert!(client.step(&one(&key, &rule, 1), ScriptStep::Ask, None).allowed);
+        assert!(client.step(&[one(&key, &rule, 1)], ScriptStep::Ask, None).allowed);
         let gone = (0..1_000_000).any(|_| client.int(&["EXISTS", &key]) == 0);
         assert!(gone, "{algorithm}");
-        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
+        let answer = client.step(&[one(&key, &rule, 1)], ScriptStep::Peek, None);
         assert_eq!(answer.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
@@ -108,26 +104,26 @@ fn nothing_is_kept_of_a_limiter_that_is_as_good_as_new() {
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 50, Duration::from_secs(60));
         let key = format!("new:{algorithm}");
-        client.step(&one(&key, &rule, 0), ScriptStep::Ask, None);
-        client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
-        client.step(&one(&key, &rule, 52), ScriptStep::Ask, None);
-        client.step(&one(&key, &rule, 3), ScriptStep::Settle, None);
+        client.step(&[one(&key, &rule, 0)], ScriptStep::Ask, None);
+        client.step(&[one(&key, &rule, 1)], ScriptStep::Peek, None);
+        client.step(&[one(&key, &rule, 52)], ScriptStep::Ask, None);
+        client.step(&[one(&key, &rule, 3)], ScriptStep::Settle, None);
         assert_eq!(client.int(&["EXISTS", &key]), 0, "{algorithm}: it did not begin");
-        client.step(&one(&key, &rule, 40), ScriptStep::Ask, None);
+        client.step(&[one(&key, &rule, 40)], ScriptStep::Ask, None);
         assert_eq!(client.int(&["EXISTS", &key]), 1, "{algorithm}");
         let lives = client.int(&["PTTL", &key]);
-        client.step(&one(&key, &rule, 40), ScriptStep::Settle, None);
+        client.step(&[one(&key, &rule, 40)], ScriptStep::Settle, None);
         // It lives no longer than with the units, so that it is not taken for lost.
         let left = client.int(&["PTTL", &key]);
         assert!((1..=lives).contains(&left), "{algorithm}: all was given back");
-        let answer = client.step(&one(&key, &rule, 1), ScriptStep::Peek, None);
+        let answer = client.step(&[one(&key, &rule, 1)], ScriptStep::Peek, None);
         assert_eq!(answer.decisions[0].reset_after(), Duration::ZERO, "{algorithm}");
     }
 }
 
 /// Takes a unit in each way: alone, in a batch with another request, and with requests for other keys.
 fn takes(client: &Client, key: &str, rule: &Rule) {
-    let limiters = one(key, rule, 1);
+    let limiters = [one(key, rule, 1)];
     client.step(&limiters, ScriptStep::Ask, None);
     let call = Call::new(&limiters, ScriptStep::Ask, None);
     run_batch(client, &[(&call, 2)]);
@@ -147,15 +143,15 @@ fn a_key_or_its_note_lives_as_long_as_units_that_came_back_could_have_been_in_us
                 let names = [key.clone(), format!("{key}{{{key}}}?taken")];
                 names.map(|name| client.int(&["PEXPIRETIME", &name])).into_iter().max()
             };
-            client.step(&one(&key, &before, 40), ScriptStep::Ask, None);
+            client.step(&[one(&key, &before, 40)], ScriptStep::Ask, None);
             let until_ms = expires_ms();
-            client.step(&one(&key, &before, back), ScriptStep::Settle, None);
+            client.step(&[one(&key, &before, back)], ScriptStep::Settle, None);
             assert!(expires_ms() >= until_ms, "{key}");
             if number < 2 {
                 takes(&client, &key, &before);
                 assert!(expires_ms() >= until_ms, "{key}, after more was taken");
             }
-            client.step(&one(&key, &after, 1), ScriptStep::Ask, None);
+            client.step(&[one(&key, &after, 1)], ScriptStep::Ask, None);
             assert!(expires_ms() >= until_ms, "{key}, under another limit");
         }
     }
@@ -165,7 +161,8 @@ fn a_key_or_its_note_lives_as_long_as_units_that_came_back_could_have_been_in_us
 fn a_script_that_the_server_forgot_is_sent_again_and_the_limiter_goes_on() {
     let client = Client::start();
     let rule = rule(AlgorithmKind::SlidingLog, 10, Duration::from_secs(60));
-    let ask = || client.step(&one("flush", &rule, 1), ScriptStep::Ask, None).decisions[0].remaining;
+    let ask =
+        || client.step(&[one("flush", &rule, 1)], ScriptStep::Ask, None).decisions[0].remaining;
     assert_eq!([ask(), ask()], [9, 8]);
     assert_eq!(client.loaded.get(), 1, "it was sent once");
     client.run(&[b"SCRIPT", b"FLUSH"]).unwrap();
@@ -187,7 +184,7 @@ fn what_no_limiter_wrote_is_reported_and_left_alone() {
         client.run(&written).unwrap();
         let stored = client.run(&[b"DUMP", b"foreign"]).unwrap();
         for (name, rule) in ten(Duration::from_secs(1)) {
-            let limiters = one("foreign", &rule, 1);
+            let limiters = [one("foreign", &rule, 1)];
             let call = Call::new(&limiters, ScriptStep::Ask, None);
             assert_eq!(
                 call.answer(&limiters, &client.ask(&call)),
@@ -207,7 +204,7 @@ fn a_state_of_another_version_is_reported_by_its_number_and_left_alone() {
     let client = Client::start();
     for algorithm in AlgorithmKind::ALL {
         let rule = rule(*algorithm, 20, Duration::from_secs(86_400));
-        let limiters = one("key", &rule, 1);
+        let limiters = [one("key", &rule, 1)];
         assert!(client.step(&limiters, ScriptStep::Decide, None).allowed, "{algorithm}");
         let redis::Value::BulkString(mut stored) = client.run(&[b"GET", b"key"]).unwrap() else {
             panic!("{algorithm}: nothing is stored");
@@ -240,15 +237,15 @@ fn a_sorted_set_expires_to_the_millisecond_and_counts_two_requests_of_one_tick_t
     let client = Client::start();
     let rule = sorted_set(3, Duration::from_millis(30));
     let at = Some(Timestamp::from_micros(1_763_700_000_123_456));
-    let answers = [(); 4].map(|()| client.step(&one("tick", &rule, 1), ScriptStep::Ask, at));
+    let answers = [(); 4].map(|()| client.step(&[one("tick", &rule, 1)], ScriptStep::Ask, at));
     assert_eq!(answers.map(|answer| answer.allowed), [true, true, true, false]);
     assert_eq!(client.int(&["ZCARD", "tick"]), 4, "one for each, and one that says whose it is");
 
     let hour = sorted_set(90, Duration::from_secs(3_600));
     takes_and_expires(&client, "hour", &hour, 90);
-    client.step(&one("hour", &hour, 90), ScriptStep::Settle, None);
+    client.step(&[one("hour", &hour, 90)], ScriptStep::Settle, None);
     assert_eq!(client.int(&["EXISTS", "hour"]), 0, "all was given back");
-    assert!(client.step(&one("short", &rule, 1), ScriptStep::Ask, None).allowed);
+    assert!(client.step(&[one("short", &rule, 1)], ScriptStep::Ask, None).allowed);
     assert!((0..1_000_000).any(|_| client.int(&["EXISTS", "short"]) == 0));
 }
 
@@ -269,12 +266,14 @@ fn layouts_measured() {
             let pause_us = Micros::from(window).as_micros() / limit + 1;
             let at = |unit: u64| Timestamp::from_micros(1_763_700_000_000_000 + unit * pause_us);
             for unit in 0..limit {
-                client.step(&one(&key, &rule, 1), ScriptStep::Ask, Some(at(unit)));
+                client.step(&[one(&key, &rule, 1)], ScriptStep::Ask, Some(at(unit)));
             }
             let turns = if crate::server::long() { 20_000 } else { 200 };
             client.run(&[b"CONFIG", b"RESETSTAT"]).unwrap();
             for unit in limit..limit + turns {
-                assert!(client.step(&one(&key, &rule, 1), ScriptStep::Ask, Some(at(unit))).allowed);
+                assert!(
+                    client.step(&[one(&key, &rule, 1)], ScriptStep::Ask, Some(at(unit))).allowed
+                );
             }
             let stats = client.run(&[b"INFO", b"commandstats"]).unwrap();
             let stats: String = redis::from_redis_value(stats).unwrap();
@@ -296,7 +295,7 @@ fn a_log_takes_a_ninth_of_the_memory_of_a_sorted_set() {
     let client = Client::start();
     let rule = rule(AlgorithmKind::SlidingLog, 1_000, Duration::from_secs(3_600));
     for _ in 0..1_000 {
-        let answer = client.step(&one("log", &rule, 1), ScriptStep::Ask, None);
+        let answer = client.step(&[one("log", &rule, 1)], ScriptStep::Ask, None);
         let member = format!("{}:0", answer.at.as_micros());
         let score = answer.at.as_micros().to_string();
         client.run(&[b"ZADD", b"sorted", score.as_bytes(), member.as_bytes()]).unwrap();

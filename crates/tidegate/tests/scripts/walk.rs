@@ -4,11 +4,11 @@
 //! The time is an argument here, so that both use the same. `TIDEGATE_LONG=1` walks 200,000 steps of each algorithm.
 
 use crate::server::policies::{checked, layouts, rule_of};
-use crate::server::{Client, held, long, policies};
+use crate::server::{Client, held, long, one, policies};
 use std::time::Duration;
 use testkit::model::{self, Policy};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{ScriptLimiter, ScriptStep};
+use tidegate::script::ScriptStep;
 use tidegate::{AlgorithmKind, Layout, Rule, Timestamp};
 
 const SEED: u64 = 20_261_121;
@@ -123,7 +123,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             {
                 // Usage has become an enormous debt: the script's debt stops at 2^53 us, and units given back are
                 // subtracted from that.
-                let limiter = ScriptLimiter::new(key.as_bytes(), &rule, 0).unwrap();
+                let limiter = one(&key, &rule, 0);
                 let answer = client.step(&[limiter], ScriptStep::Peek, Some(at));
                 assert!(
                     answer.decisions.iter().all(|decided| decided.reset_after() >= MUCH),
@@ -133,8 +133,7 @@ fn walk(client: &Client, algorithm: model::AlgorithmKind, amends: bool, layout: 
             }
             let cost = if step == ScriptStep::Report { actual.max(1) } else { cost };
             let looks = step == ScriptStep::Ask && rng.chance(20);
-            let limiter =
-                ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+            let limiter = one(&key, &rule, cost).turned_out(actual);
             let limiter = if looks { limiter.looking() } else { limiter };
             let answer = client.step(&[limiter], step, Some(at));
             let (allowed, decision) =

@@ -8,11 +8,11 @@ use redis::Value;
 use std::time::Duration;
 use testkit::model;
 use testkit::traffic::Rng;
-use tidegate::script::{Call, CallBatch, Each, RedisReply, Revision, ScriptLimiter, ScriptStep};
+use tidegate::script::{Call, CallBatch, Each, RedisReply, Revision, ScriptStep};
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 use crate::server::policies::{checked, closed, in_layout, small};
-use crate::server::{Answered, Client, long};
+use crate::server::{Answered, Client, long, one};
 
 /// The replies of a batch, each as often as it was given.
 pub(super) fn run_batch(client: &Client, calls: &[(&Call, usize)]) -> Vec<Vec<Answered>> {
@@ -65,7 +65,7 @@ impl Asked {
     fn call(&self, side: &str, at: Timestamp) -> Call {
         let keys: Vec<_> = self.parts.iter().map(|part| key(side, part.key)).collect();
         let limiters = self.parts.iter().zip(&keys).map(|(part, key)| {
-            let limiter = ScriptLimiter::new(key, &part.rule, part.cost).unwrap();
+            let limiter = one(key, &part.rule, part.cost);
             let limiter = if part.looks { limiter.looking() } else { limiter };
             let limiter = limiter.of_revision(part.revision);
             if part.enforced { limiter } else { limiter.shadow() }

@@ -2,10 +2,10 @@
 //!
 //! `TIDEGATE_LONG=1` walks 200,000 steps.
 
-use crate::server::{Client, held, long};
+use crate::server::{Client, held, long, one};
 use std::time::Duration;
 use testkit::traffic::Rng;
-use tidegate::script::{ScriptLimiter, ScriptStep};
+use tidegate::script::ScriptStep;
 use tidegate::{AlgorithmKind, Layout, Rule, Spec, Timestamp};
 
 /// A time of our days.
@@ -69,7 +69,7 @@ fn walk(client: &Client, key: &str, shape: &Shape, steps: usize) -> i64 {
             90..98 => (ScriptStep::Settle, rng.below(cost)),
             _ => (ScriptStep::Settle, cost + rng.below(30)),
         };
-        let limiter = ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().turned_out(actual);
+        let limiter = one(&key, &rule, cost).turned_out(actual);
         let answer = client.step(&[limiter], step, Some(at));
         let (allowed, decision) = core.step(step, at, cost, actual);
         let context = || format!("{key} turn {turn}: {step:?} {cost} ({actual}) at {at_us}");

@@ -13,8 +13,8 @@ use tidegate::{
     RuleSpec, Spec, Timestamp,
 };
 
-use crate::server::Client;
 use crate::server::policies::ten;
+use crate::server::{Client, one};
 use crate::several::Hand;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -46,13 +46,13 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
     for (name, rule) in ten(MINUTE) {
         let key = name.as_bytes();
         for second in 0..4 {
-            let one = ScriptLimiter::new(key, &rule, 1).unwrap();
+            let one = one(key, &rule, 1);
             assert!(client.step(&[one], ScriptStep::Ask, Some(at(second))).allowed);
         }
         let stored = || client.run(&[b"DUMP", key]).unwrap();
         let before = stored();
         for other in [seven(&rule), window.clone()] {
-            let limiter = |cost| ScriptLimiter::new(key, &other, cost).unwrap();
+            let limiter = |cost| one(key, &other, cost);
             let from_request = |cost| limiter(cost).from_request();
             for (one, step, allowed) in [
                 (from_request(4), ScriptStep::Ask, false),
@@ -64,19 +64,19 @@ fn a_refused_request_or_a_look_leaves_what_is_stored_as_it_was() {
             ] {
                 assert_eq!(client.step(&[one], step, Some(at(5))).allowed, allowed, "{name}");
             }
-            let refusing = ScriptLimiter::new(b"full", &full, 2).unwrap();
+            let refusing = one("full", &full, 2);
             let answer = client.step(&[from_request(1), refusing], ScriptStep::Ask, Some(at(5)));
             assert!(!answer.allowed && answer.decisions[0].is_allowed());
             assert_eq!(stored(), before, "{name}");
         }
         // A rule that was changed, or another plan, takes effect when it is denied.
-        let planned = ScriptLimiter::new(key, &window, 4).unwrap().looked_up();
+        let planned = one(key, &window, 4).looked_up();
         assert!(!client.step(&[planned], ScriptStep::Ask, Some(at(5))).allowed);
         let followed = stored();
         assert_ne!(followed, before);
         let found_changed = client.changed.get();
         for _ in 0..2 {
-            let changed = ScriptLimiter::new(key, &rule, 8).unwrap();
+            let changed = one(key, &rule, 8);
             assert!(!client.step(&[changed], ScriptStep::Ask, Some(at(5))).allowed);
             assert_ne!(stored(), followed);
         }
@@ -97,7 +97,7 @@ fn what_a_clock_that_went_back_has_moved_expires_by_the_time_of_the_server() {
             ("looked up", false, ScriptStep::Peek),
         ] {
             let key = format!("{name}: {how}");
-            let limiter = |rule, cost| ScriptLimiter::new(key.as_bytes(), rule, cost).unwrap();
+            let limiter = |rule, cost| one(&key, rule, cost);
             assert!(client.step(&[limiter(&rule, 8)], ScriptStep::Ask, Some(ahead)).allowed);
             let asked = limiter(&other, 4);
             let asked = if from_request { asked.from_request() } else { asked.looked_up() };
@@ -142,10 +142,10 @@ fn a_wait_for_other_values_is_remembered_with_the_answer() {
     let client = Client::start();
     let log = minute(AlgorithmKind::SlidingLog, 5);
     let other = minute(AlgorithmKind::SlidingWindow, 3);
-    let five = ScriptLimiter::new(b"shadow", &log, 5).unwrap();
+    let five = one("shadow", &log, 5);
     assert!(client.step(&[five], ScriptStep::Ask, Some(at(0))).allowed);
-    let shadow = ScriptLimiter::new(b"shadow", &other, 1).unwrap().from_request().shadow();
-    let both = [shadow, ScriptLimiter::new(b"enforced", &log, 1).unwrap()];
+    let shadow = one("shadow", &other, 1).from_request().shadow();
+    let both = [shadow, one("enforced", &log, 1)];
     let ask = |seconds| {
         let call = Call::new(&both, ScriptStep::Ask, Some(at(seconds)));
         let mut call = call.remembering(b"answer".to_vec(), MINUTE.into(), None);
@@ -166,7 +166,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     let client = Client::start();
     let rule = minute(AlgorithmKind::SlidingLog, 10);
     let (known, unknown) = (b"known".as_slice(), b"unknown".as_slice());
-    let seven = ScriptLimiter::new(known, &rule, 7).unwrap();
+    let seven = one(known, &rule, 7);
     assert!(client.step(&[seven], ScriptStep::Ask, Some(at(0))).allowed);
     let stored = || client.run(&[b"DUMP", known]).unwrap();
     let before = stored();
@@ -176,7 +176,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
         call.given_back(&client.ask(&call))
     };
     // The version that stored states of now begin with.
-    let ask = Call::new(&[ScriptLimiter::new(known, &rule, 1).unwrap()], ScriptStep::Ask, None);
+    let ask = Call::new(&[one(known, &rule, 1)], ScriptStep::Ask, None);
     let version = ask.args[0][0];
     // A later version, a later kind, and bytes of no program.
     for (foreign, other) in [([9, 1], Some(9)), ([version, 31], None), ([b'x', b'y'], None)] {
@@ -187,7 +187,7 @@ fn nothing_is_given_back_where_one_of_the_keys_holds_what_is_not_known() {
     }
     client.run(&[b"DEL", unknown]).unwrap();
     give_back().unwrap();
-    let look = ScriptLimiter::new(known, &rule, 1).unwrap();
+    let look = one(known, &rule, 1);
     assert_eq!(client.step(&[look], ScriptStep::Peek, Some(at(0))).decisions[0].remaining, 8);
 }
 
@@ -201,9 +201,7 @@ fn what_was_taken_before_a_lower_plan_does_not_come_off_the_level_that_it_left()
             spec.capacity = Some(capacity);
             Rule::new(spec).unwrap()
         });
-        let limiter = |rule, units| {
-            ScriptLimiter::new(algorithm.name().as_bytes(), rule, units).unwrap().looked_up()
-        };
+        let limiter = |rule, units| one(algorithm.name(), rule, units).looked_up();
         let ask = |rule, cost, seconds| {
             client.step(&[limiter(rule, cost)], ScriptStep::Ask, Some(at(seconds))).decisions[0]
         };
@@ -234,7 +232,7 @@ fn a_lowered_level_expires_when_nothing_would_count_under_a_higher_plan() {
         let key = algorithm.name();
         for (limit, cost) in [(10_000, 2_600), (60, 1)] {
             let rule = minute(algorithm, limit);
-            let one = ScriptLimiter::new(key.as_bytes(), &rule, cost).unwrap().looked_up();
+            let one = one(&key, &rule, cost).looked_up();
             let _ = client.step(&[one], ScriptStep::Ask, None);
         }
         let expires_ms = client.int(&["PEXPIRETIME", key]) as u64;
@@ -249,7 +247,7 @@ fn an_excess_of_the_window_before_the_epoch_is_taken_off_the_first_window() {
     let client = Client::start();
     let [high, low] = [100, 10].map(|limit| minute(AlgorithmKind::SlidingCounter, limit));
     let ask = |rule, cost, at_us| {
-        let one = ScriptLimiter::new(b"epoch", rule, cost).unwrap().looked_up();
+        let one = one("epoch", rule, cost).looked_up();
         client.step(&[one], ScriptStep::Ask, Some(Timestamp::from_micros(at_us))).decisions[0]
     };
     assert!(ask(&high, 100, 5 * MINUTE_US).is_allowed());
@@ -271,7 +269,7 @@ fn an_eased_level_that_was_empty_stays_empty_when_units_come_back_and_the_clock_
         Rule::new(spec).unwrap()
     });
     let step = |rule: &Rule, cost, step, seconds| {
-        let one = ScriptLimiter::new(b"eased", rule, cost).unwrap();
+        let one = one("eased", rule, cost);
         client.step(&[one], step, Some(at(seconds))).decisions[0]
     };
     assert!(step(&high, 500, ScriptStep::Ask, 0).is_allowed());

@@ -5,10 +5,10 @@
 //! `cargo test -p tidegate --all-features --test scripts two_sets -- --nocapture | grep '^|'`
 
 use crate::server::policies::{checked, laid_out, layouts};
-use crate::server::{Client, long, words};
+use crate::server::{Client, long, one, words};
 use testkit::model::{self, Policy, Revised};
 use testkit::traffic::{self, Rng};
-use tidegate::script::{Revision, ScriptLimiter, ScriptStep};
+use tidegate::script::{Revision, ScriptStep};
 use tidegate::{Decision, Layout, Micros, Rule, Timestamp};
 
 /// A time of our days, at the beginning of a second.
@@ -36,8 +36,7 @@ impl Node {
         cost: u64,
     ) -> Decision {
         let revision = Revision::new(0, Timestamp::from_micros(self.revision));
-        let limiter =
-            ScriptLimiter::new(key.as_bytes(), &self.rule, cost).unwrap().of_revision(revision);
+        let limiter = one(&key, &self.rule, cost).of_revision(revision);
         client.step(&[limiter], step, Some(Timestamp::from_micros(at_us))).decisions[0]
     }
 }
@@ -206,7 +205,7 @@ fn ten_seconds(client: &Client, nodes: [&Node; 2], which: Which) -> Answered {
         let word = if which == Which::RestartsWithoutWords { 0 } else { 1 + u32::from(is_new) };
         let revision = Revision::new(word, Timestamp::from_micros(TODAY_US + began_ms * 1_000));
         let rule = &nodes[usize::from(is_new)].rule;
-        let limiter = ScriptLimiter::new(b"five", rule, 1).unwrap().of_revision(revision);
+        let limiter = one("five", rule, 1).of_revision(revision);
         let at = Timestamp::from_micros(TODAY_US + at_ms * 1_000);
         if !client.step(&[limiter], ScriptStep::Ask, Some(at)).allowed {
             continue;

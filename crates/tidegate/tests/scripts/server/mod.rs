@@ -12,10 +12,10 @@ use std::rc::Rc;
 use redis::{Connection, RedisError, Value};
 use testkit::store;
 pub use testkit::threads::long;
-use tidegate::Timestamp;
 use tidegate::script::{
     Call, CallResult, DecidedStep, JoinedScript, NewerValues, RedisReply, ScriptLimiter, ScriptStep,
 };
+use tidegate::{Rule, Timestamp};
 
 /// A connection to a server of its own, with counts of the replies that it recovers from.
 pub struct Client {
@@ -142,6 +142,15 @@ impl Client {
         }
         panic!("not amended");
     }
+}
+
+/// A limiter that a call asks for so many units.
+pub fn one<'a>(
+    key: &'a (impl AsRef<[u8]> + ?Sized),
+    rule: &'a Rule,
+    cost: u64,
+) -> ScriptLimiter<'a> {
+    ScriptLimiter::new(key.as_ref(), rule, cost).expect("a limit")
 }
 
 /// A reply in the terms of the scripts.
