@@ -25,6 +25,25 @@ fn nodes(count: usize) -> (FakeStore, Vec<Carry<FakeStore>>) {
     (store, nodes)
 }
 
+/// A store, and the carry layer of its only node.
+fn node() -> (FakeStore, Carry<FakeStore>) {
+    let (store, mut nodes) = nodes(1);
+    (store, nodes.remove(0))
+}
+
+/// Takes the units of a request, and returns its asks as a settlement names them.
+async fn takes(layer: &Carry<FakeStore>, asks: &[KeyAsk]) -> Vec<KeyAsk> {
+    let reply = layer.step(asks, asking(layer)).await.unwrap();
+    let replies = reply.replies.iter().flatten().zip(asks);
+    replies.map(|(one, ask)| KeyAsk { taken: one.decided.taken, ..ask.clone() }).collect()
+}
+
+/// Gives all units of a request back.
+async fn gives_back(layer: &Carry<FakeStore>, taken: &[KeyAsk]) {
+    let settle = StepArgs { actual: &vec![0; taken.len()], ..asking(layer).settling() };
+    layer.step(taken, settle).await.unwrap();
+}
+
 /// Asks for a unit until it is refused, a few milliseconds apart; returns the units that were admitted.
 async fn admitted(layer: &Carry<FakeStore>, rule: usize, most: u64) -> u64 {
     let mut units = 0;
@@ -53,16 +72,14 @@ const LOSSES: [DataLoss; 3] = [DataLoss::RestartedEmpty, DataLoss::Flushed, Data
 async fn used_then_lost(units_before: u64) {
     for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
         for loss in LOSSES {
-            let (store, nodes) = nodes(1);
-            let layer = &nodes[0];
+            let (store, layer) = &node();
             let mut units = admitted(layer, rule, LIMIT / 4).await;
             let copy = store.copy();
             units += admitted(layer, rule, units_before - LIMIT / 4).await;
-            loss.happens_to(&store, copy);
+            loss.happens_to(store, copy);
             units += admitted(layer, rule, u64::MAX).await;
             // The store without a loss, asked in the same way.
-            let (_, whole) = super::tests::nodes(1);
-            let most = admitted(&whole[0], rule, u64::MAX).await;
+            let most = admitted(&node().1, rule, u64::MAX).await;
             assert!(units <= most, "{algorithm} {loss:?}: {units} of {most}");
             // No more than a unit is lost to rounding.
             assert!(units + 1 >= most, "{algorithm} {loss:?}: {units} of {most}");
@@ -112,10 +129,7 @@ async fn nothing_is_carried_while_the_server_keeps_its_data() {
         other.step(&[ask(rule, "ada", 0)], reset).await.unwrap();
         let more = admitted(one, rule, LIMIT).await;
         assert_eq!(more, LIMIT, "rule {rule}");
-        let mut all = ask(rule, "ada", LIMIT);
-        all.taken = Default::default();
-        let settle = StepArgs { actual: &[0], ..asking(other).settling() };
-        other.step(&[all], settle).await.unwrap();
+        gives_back(other, &[KeyAsk { taken: Default::default(), ..ask(rule, "ada", LIMIT) }]).await;
         let again = admitted(one, rule, LIMIT).await;
         assert_eq!(again, LIMIT, "rule {rule}");
         sleep(Duration::from_secs(600)).await;
@@ -130,13 +144,10 @@ async fn a_limiter_whose_units_all_came_back_carries_no_other_of_its_request() {
         let (store, nodes) = nodes(2);
         let [one, other] = &nodes[..] else { unreachable!("two nodes") };
         let both = [ask(rule, "ada", 1), ask(rule, "bob", LIMIT / 2)];
-        let reply = one.step(&both, asking(one)).await.unwrap();
-        let [Some(ada), Some(bob)] = &reply.replies[..] else { unreachable!("two replies") };
-        let back = [(ada, &both[0]), (bob, &both[1])]
-            .map(|(one, ask)| KeyAsk { taken: one.decided.taken, ..ask.clone() });
+        let taken = takes(one, &both).await;
+        assert_eq!(taken.len(), 2);
         sleep(Duration::from_millis(3)).await;
-        let settle = StepArgs { actual: &[0, 0], ..asking(other).settling() };
-        other.step(&back, settle).await.unwrap();
+        gives_back(other, &taken).await;
         // The server keeps no state that is empty.
         let mut limiters = store.copy();
         assert!(limiters.forget_if_idle(&both[0], one.host().now()), "{algorithm}");
@@ -150,8 +161,7 @@ async fn a_limiter_whose_units_all_came_back_carries_no_other_of_its_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_loss_that_one_limiter_shows_carries_the_others_of_that_server() {
-    let (store, nodes) = nodes(1);
-    let layer = &nodes[0];
+    let (store, layer) = &node();
     let both = [ask(0, "ada", LIMIT), ask(0, "bob", LIMIT)];
     for one in &both {
         assert!(layer.step(std::slice::from_ref(one), asking(layer)).await.unwrap().allowed);
@@ -176,13 +186,10 @@ async fn a_loss_by_a_failover_carries_nothing_that_the_new_server_reported() {
         let copy = store.copy();
         admitted(one, rule, 1).await;
         DataLoss::FailedOver.happens_to(&store, copy);
-        let bob = [ask(rule, "bob", LIMIT / 2)];
-        let reply = one.step(&bob, asking(one)).await.unwrap();
-        let [Some(first)] = &reply.replies[..] else { unreachable!("a reply for each limiter") };
-        let taken = [KeyAsk { taken: first.decided.taken, ..bob[0].clone() }];
+        let taken = takes(one, &[ask(rule, "bob", LIMIT / 2)]).await;
+        assert_eq!(taken.len(), 1);
         sleep(Duration::from_millis(3)).await;
-        let settle = StepArgs { actual: &[0], ..asking(other).settling() };
-        other.step(&taken, settle).await.unwrap();
+        gives_back(other, &taken).await;
         // The unit of the first limiter shows that the new server lacks it, and nothing of the second limiter.
         admitted(one, rule, 1).await;
         let all = [ask(rule, "bob", LIMIT - 1)];
@@ -241,8 +248,8 @@ async fn units_of_a_lease_are_carried_until_they_are_given_back() {
     let mut granted = 0;
     for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
         for comes_back in [false, true] {
-            let (store, nodes) = nodes(1);
-            let (layer, of) = (&nodes[0], ask(rule, "ada", units));
+            let (store, layer) = &node();
+            let of = ask(rule, "ada", units);
             if !takes_lease(layer, &of, units).await {
                 continue;
             }
@@ -267,8 +274,7 @@ async fn units_of_a_lease_are_carried_until_they_are_given_back() {
 #[tokio::test(start_paused = true)]
 async fn units_that_were_undone_are_not_carried() {
     for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
-        let (store, nodes) = nodes(1);
-        let layer = &nodes[0];
+        let (store, layer) = &node();
         let half = [ask(rule, "ada", LIMIT / 2)];
         let reply = layer.step(&half, asking(layer)).await.unwrap();
         sleep(Duration::from_millis(3)).await;
@@ -283,8 +289,7 @@ async fn units_that_were_undone_are_not_carried() {
 #[tokio::test(start_paused = true)]
 async fn units_of_a_lease_that_came_too_late_are_not_carried() {
     for rule in 0..AlgorithmKind::ALL.len() {
-        let (store, nodes) = nodes(1);
-        let layer = &nodes[0];
+        let (store, layer) = &node();
         store.fault([Some(Fault::IsLate)]);
         takes_lease(layer, &ask(rule, "ada", LIMIT / 2), LIMIT / 2).await;
         store.put(FakeLimiters::of_server(1));
@@ -298,13 +303,10 @@ async fn units_that_come_back_while_another_request_carries_them_stay_back() {
     let mut granted = 0;
     for case in 0..2 * AlgorithmKind::ALL.len() {
         let rule = case / 2;
-        let (store, nodes) = nodes(1);
-        let layer = &nodes[0];
-        let both = [ask(rule, "ada", 2)];
-        let reply = layer.step(&both, asking(layer)).await.unwrap();
-        let [Some(first)] = &reply.replies[..] else { unreachable!("a reply for each limiter") };
-        let back = [KeyAsk { taken: first.decided.taken, ..both[0].clone() }];
-        DataLoss::FailedOver.happens_to(&store, store.copy());
+        let (store, layer) = &node();
+        let taken = takes(layer, &[ask(rule, "ada", 2)]).await;
+        assert_eq!(taken.len(), 1);
+        DataLoss::FailedOver.happens_to(store, store.copy());
         // The new server has all units, which the first question does not know.
         store.fault([None, Some(Fault::Takes(Duration::from_millis(20)))]);
         let look = [ask(rule, "ada", 0)];
@@ -315,9 +317,7 @@ async fn units_that_come_back_while_another_request_carries_them_stay_back() {
             layer.step(&look, asking(layer)).await.unwrap();
             0
         };
-        let settle = StepArgs { actual: &[0], ..asking(layer).settling() };
-        let (leased, settled) = tokio::join!(carries, layer.step(&back, settle));
-        settled.unwrap();
+        let (leased, ()) = tokio::join!(carries, gives_back(layer, &taken));
         let left = store.left(&look[0]) + leased;
         assert_eq!(left, store.left(&ask(rule, "bob", 0)), "case {case}");
         granted += leased;

@@ -35,6 +35,10 @@ fn generation_of(rules: Vec<RuleSpec>) -> Local {
     Local::new(Policy::new(rules).unwrap(), Share::of_rank(1, 0), host())
 }
 
+fn newest(fallback: &Local) -> Arc<Generation> {
+    fallback.memory.newest().without_tables()
+}
+
 /// A request or a refund of this node on its way.
 struct UnderWay {
     user: &'static str,
@@ -138,31 +142,17 @@ impl World {
         let (asks, now) = (asks(user, cost), self.here());
         if is_refund {
             self.memory.forget(&asks, now);
-            assert!(
-                self.memory
-                    .refuse(&self.fallback.memory.newest().without_tables(), &asks, now)
-                    .is_none()
-            );
+            assert!(self.memory.refuse(&newest(&self.fallback), &asks, now).is_none());
         } else if !allowed {
             let reply_of = |place: usize| decisions.get(place).copied();
-            self.memory.note(
-                &self.fallback.memory.newest().without_tables(),
-                &asks,
-                (sent, now),
-                at,
-                reply_of,
-            );
+            self.memory.note(&newest(&self.fallback), &asks, (sent, now), at, reply_of);
         }
     }
 
     /// Asks as a node does: the memory first, then the store.
     fn asks(&mut self, rng: &mut Rng, user: &'static str, cost: u64) {
         let now = self.here();
-        match self.memory.refuse(
-            &self.fallback.memory.newest().without_tables(),
-            &asks(user, cost),
-            now,
-        ) {
+        match self.memory.refuse(&newest(&self.fallback), &asks(user, cost), now) {
             Some(done) => self.judge(user, cost, &done),
             None => self.send(rng, user, cost, false),
         }
@@ -250,20 +240,14 @@ fn denying(fallback: &Local, cost: u64, decision: Decision) -> DenialMemory {
     let memory = DenialMemory::new();
     let reply_of = |place| (place == 0).then_some(decision);
     let asked = asks("ada", cost);
-    memory.note(
-        &fallback.memory.newest().without_tables(),
-        &asked,
-        (at(1_000), at(2_000)),
-        at(77),
-        reply_of,
-    );
+    memory.note(&newest(fallback), &asked, (at(1_000), at(2_000)), at(77), reply_of);
     memory
 }
 
 #[test]
 fn a_denial_holds_for_its_cost_and_more_for_50_ms_after_it_was_sent_at_most() {
     let fallback = generation_of(rules(AlgorithmKind::TokenBucket, [5, 9], 1_000));
-    let generation = fallback.memory.newest().without_tables();
+    let generation = newest(&fallback);
     let memory = denying(&fallback, 2, denied(900_000));
     let asked = |cost, us| memory.refuse(&generation, &asks("ada", cost), at(us));
     assert!(asked(1, 2_000).is_none() && asked(0, 2_000).is_none());
@@ -287,7 +271,7 @@ fn a_denial_holds_for_its_cost_and_more_for_50_ms_after_it_was_sent_at_most() {
 fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     let fallback = generation_of(rules(AlgorithmKind::TokenBucket, [5, 9], 1_000));
     let memory = denying(&fallback, 2, denied(900_000));
-    let generation = fallback.memory.newest().without_tables();
+    let generation = newest(&fallback);
     let is_refused = |change: fn(&mut KeyAsk)| {
         let mut asks = asks("ada", 2);
         change(&mut asks[0]);
@@ -302,17 +286,13 @@ fn other_values_a_report_and_a_rule_that_only_watches_are_not_refused() {
     }));
     let other = Policy::new(rules(AlgorithmKind::TokenBucket, [6, 9], 1_000)).unwrap();
     fallback.change(|_| Ok::<_, crate::PolicyErrors>(other), |_| {}).unwrap();
-    assert!(
-        memory
-            .refuse(&fallback.memory.newest().without_tables(), &asks("ada", 2), at(3_000))
-            .is_none()
-    );
+    assert!(memory.refuse(&newest(&fallback), &asks("ada", 2), at(3_000)).is_none());
 }
 
 #[test]
 fn a_reply_that_was_sent_before_units_came_back_here_is_not_kept() {
     let fallback = generation_of(rules(AlgorithmKind::TokenBucket, [5, 9], 1_000));
-    let generation = fallback.memory.newest().without_tables();
+    let generation = newest(&fallback);
     let memory = denying(&fallback, 2, denied(900_000));
     let reply_of = |place| (place == 0).then_some(denied(900_000));
     let asked = asks("ada", 2);

@@ -49,6 +49,16 @@ fn ask(fallback: &Local, cost: u64, id: Option<RequestIdentity<'_>>) -> Done<Opt
     done
 }
 
+fn decision(done: &Done<Option<Decided>>) -> Decision {
+    done.decisions[0].as_ref().unwrap().decision
+}
+
+/// Notes that the store reported this decision about a request of this cost.
+fn learn(fallback: &Local, cost: u64, decision: Decision) {
+    let generation = fallback.memory.newest().without_tables();
+    fallback.learn_left(&generation, &ada(cost), |_| Some(decision));
+}
+
 #[test]
 fn all_nodes_together_admit_the_limit_and_never_more() {
     let buckets = [AlgorithmKind::TokenBucket, AlgorithmKind::LeakyBucket];
@@ -94,14 +104,11 @@ fn who_has_no_share_denies_for_now_and_is_not_unavailable() {
     let fallback = fallback(rule(AlgorithmKind::TokenBucket, 2), Share::of_rank(3, 2));
     let done = ask(&fallback, 1, None);
     assert!(!done.allowed);
-    let decision = done.decisions[0].as_ref().unwrap().decision;
+    let decided = decision(&done);
     let soon = Duration::from_millis(100)..Duration::from_millis(200);
-    assert!(decision.retry_after().is_some_and(|wait| soon.contains(&wait)), "{decision:?}");
-    assert_eq!(decision.remaining, 0);
-    assert_eq!(
-        ask(&fallback, 3, None).decisions[0].as_ref().unwrap().decision.outcome,
-        Outcome::Never
-    );
+    assert!(decided.retry_after().is_some_and(|wait| soon.contains(&wait)), "{decided:?}");
+    assert_eq!(decided.remaining, 0);
+    assert_eq!(decision(&ask(&fallback, 3, None)).outcome, Outcome::Never);
     assert!(ask(&fallback, 0, None).allowed);
 }
 
@@ -114,7 +121,7 @@ fn a_cost_above_a_nodes_share_is_denied_for_now_and_one_above_the_limit_for_ever
         for (error, waits_ms) in [(overloaded, 100..=199), (StoreError::Away, 1_000..=1_000)] {
             let fallback = fallback(rule(algorithm, 20), Share::of_rank(4, 0));
             let ask = |cost| decide(&fallback, cost, Verb::Ask, None, &error).0;
-            let decided = |cost| ask(cost).decisions[0].as_ref().unwrap().decision;
+            let decided = |cost| decision(&ask(cost));
             let (now, never) = (decided(8), decided(21));
             let wait_ms = now.retry_after().unwrap().as_millis();
             assert!(waits_ms.contains(&wait_ms), "{error:?}: {wait_ms}");
@@ -130,16 +137,12 @@ fn what_many_ask_for_together_is_admitted_here_only_where_plenty_was_left() {
     let alone = StoreError::Overloaded { together: false };
     let admits = |fallback: &Local, error: &StoreError| {
         let (done, _) = decide(fallback, 1, Verb::Ask, None, error);
-        let decision = done.decisions[0].as_ref().unwrap().decision;
-        assert_ne!(decision.outcome, Outcome::Never, "for now");
+        assert_ne!(decision(&done).outcome, Outcome::Never, "for now");
         done.allowed
     };
     let left = |fallback: &Local, remaining| {
-        let decision =
-            decide(fallback, 1, Verb::Peek, None, &alone).0.decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(1), |_| {
-            Some(Decision { remaining, ..decision })
-        });
+        let peeked = decision(&decide(fallback, 1, Verb::Peek, None, &alone).0);
+        learn(fallback, 1, Decision { remaining, ..peeked });
     };
     let fallback = fallback(rule(AlgorithmKind::FixedWindow, 20_000), Share::of(None));
     assert!(!admits(&fallback, &together), "nothing is known");
@@ -160,10 +163,8 @@ fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
     let fallback = fallback(rule(AlgorithmKind::FixedWindow, 100_000), Share::of(None));
     let admits = |cost| decide(&fallback, cost, Verb::Ask, None, &together).0.allowed;
     for cost in [0, 1] {
-        let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
-        fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(cost), |_| {
-            Some(Decision { remaining: 50_000, ..decision })
-        });
+        let looked = decision(&ask(&fallback, 0, None));
+        learn(&fallback, cost, Decision { remaining: 50_000, ..looked });
         assert!(admits(5) && !admits(6), "units for 8,333 such requests are left");
     }
 }
@@ -172,8 +173,8 @@ fn plenty_is_so_much_of_the_cost_that_is_asked_for() {
 fn half_of_a_small_limit_is_not_plenty() {
     let together = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 100), Share::of(None));
-    let decision = ask(&fallback, 1, None).decisions[0].as_ref().unwrap().decision;
-    fallback.learn_left(&fallback.memory.newest().without_tables(), &ada(1), |_| Some(decision));
+    let asked = ask(&fallback, 1, None);
+    learn(&fallback, 1, decision(&asked));
     assert!(!decide(&fallback, 1, Verb::Ask, None, &together).0.allowed);
     assert!(ask(&fallback, 1, None).allowed, "few ask");
 }
@@ -184,11 +185,9 @@ fn half_of_a_small_limit_is_not_plenty() {
 fn replies_of_others_while_a_request_is_decided_admit_nothing_that_many_ask_for() {
     let error = StoreError::Overloaded { together: true };
     let fallback = fallback(rule(AlgorithmKind::SlidingLog, 500), Share::of(None));
-    let decision = ask(&fallback, 0, None).decisions[0].as_ref().unwrap().decision;
+    let looked = decision(&ask(&fallback, 0, None));
     let generation = fallback.memory.newest().without_tables();
-    let answer = |remaining| {
-        fallback.learn_left(&generation, &ada(1), |_| Some(Decision { remaining, ..decision }));
-    };
+    let answer = |remaining| learn(&fallback, 1, Decision { remaining, ..looked });
     for (before, meanwhile) in [(200, 400), (400, 200)] {
         answer(before);
         let replies_come = |_: &KeyAsk| {
