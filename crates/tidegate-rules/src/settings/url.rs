@@ -344,28 +344,13 @@ mod tests {
 
     #[test]
     fn what_is_no_url_of_a_store_is_reported_without_telling_the_text() {
-        for text in [
-            "",
-            "localhost:6379",
-            "http://h",
-            "redis://",
-            "redis://h:0",
-            "redis://h:65536",
-            "redis://h:",
-            "redis://h/x",
-            "redis://h/-1",
-            "redis://a,b",
-            "redis://[::1",
-            "redis://h?db=1",
-            "redis+sentinel://a",
-            "redis+sentinel://a//1",
-            "redis+cluster://a/1",
-            "unix://x",
-            "unix:///x?timeout=1",
-            "redis://:%zz@h",
-            "redis://:%f@h",
-            "redis://:%ff@h",
-        ] {
+        for text in "localhost:6379 http://h redis:// redis://h:0 redis://h:65536 redis://h: \
+             redis://h/x redis://h/-1 redis://a,b redis://[::1 redis://h?db=1 \
+             redis+sentinel://a redis+sentinel://a//1 redis+cluster://a/1 unix://x \
+             unix:///x?timeout=1 redis://:%zz@h redis://:%f@h redis://:%ff@h"
+            .split(' ')
+            .chain([""])
+        {
             let error = text.parse::<StoreUrl>().unwrap_err().to_string();
             assert!(error.contains("expected redis://"), "{text}: {error}");
             assert!(!error.contains("%zz"), "{error}");

@@ -256,22 +256,11 @@ mod tests {
         let shown: Vec<_> = rules.flat_map(|rule| options(rule, true)).collect();
         let shown = shown.join(" ");
         // Fields with a column, or another name.
-        let others = [
-            "name",
-            "domain",
-            "when",
-            "key",
-            "exact",
-            "mode",
-            "spec",
-            "algorithm",
-            "limit",
-            "window",
-            "capacity",
-            "unread",
-            "on_excess",
-            "overrides",
-        ];
+        let others: Vec<_> =
+            "name domain when key exact mode spec algorithm limit window capacity unread \
+             on_excess overrides"
+                .split(' ')
+                .collect();
         let debugged = format!("{:#?}", RuleSpec::new("a", "1/s"));
         let fields = debugged.lines().filter_map(|line| Some(line.split_once(": ")?.0.trim()));
         for field in fields.filter(|field| !others.contains(field)) {
