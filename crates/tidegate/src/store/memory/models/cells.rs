@@ -78,6 +78,22 @@ impl Limiter {
         true
     }
 
+    fn reset(&self) -> bool {
+        self.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
+        true
+    }
+
+    /// Runs both at once, each on a thread of its own.
+    fn both<T: 'static>(
+        &self,
+        first: impl FnOnce(Self) -> T,
+        second: impl FnOnce(Self) -> T + 'static,
+    ) -> [T; 2] {
+        let other = self.clone();
+        let other = loom::thread::spawn(move || second(other));
+        [first(self.clone()), other.join().expect("a thread failed")]
+    }
+
     fn left(&self) -> u64 {
         let peeked = self.cell.step(1, Step::Peek, Reading::of(&NOW));
         let left = peeked.decided.decision.remaining;
@@ -164,12 +180,8 @@ fn a_refund_is_seen_whole_or_not_at_all() {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(2));
-            let (first, second) = (limiter.clone(), limiter.clone());
-            let admitted = together(vec![
-                Box::new(move || first.refund(1)),
-                Box::new(move || second.admits(1)),
-            ]);
-            assert_eq!(limiter.left(), 1 - u64::from(admitted[1]));
+            let [_, admitted] = limiter.both(|own| own.refund(1), |own| own.admits(1));
+            assert_eq!(limiter.left(), 1 - u64::from(admitted));
         });
     }
 }
@@ -181,13 +193,7 @@ fn a_limiter_forgotten_while_it_is_asked_is_new_or_one_unit_old() {
         explore(3, move || {
             let limiter = Limiter::new(kind, 2);
             assert!(limiter.admits(1));
-            let (first, second) = (limiter.clone(), limiter.clone());
-            let forget = move || {
-                first.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
-                true
-            };
-            let admitted = together(vec![Box::new(forget), Box::new(move || second.admits(1))]);
-            assert_eq!(admitted, [true, true]);
+            assert_eq!(limiter.both(|own| own.reset(), |own| own.admits(1)), [true, true]);
             assert!([1, 2].contains(&limiter.left()));
         });
     }
@@ -202,14 +208,10 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
     {
         explore(3, move || {
             let limiter = Limiter::new(kind, 1);
-            let (first, second) = (limiter.clone(), limiter.clone());
-            let ask = move || [first.admits(1), first.check(1)];
-            let change = move || [second.amend(limit); 2];
-            let results =
-                together(vec![Box::new(ask) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(change)]);
-            let admitted = results[0].iter().filter(|yes| **yes).count() as u64;
-            assert!(results[1][0] && results[0][0], "the first always fits");
-            assert_eq!(limiter.left(), limit - admitted);
+            let [[first, second], changed] = limiter
+                .both(|own| [own.admits(1), own.check(1)], move |own| [own.amend(limit); 2]);
+            assert!(changed[0] && first, "the first always fits");
+            assert_eq!(limiter.left(), limit - 1 - u64::from(second));
         });
     }
 }
@@ -221,14 +223,11 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
         explore(2, move || {
             let limiter = Limiter::new(kind, 1);
             assert!(limiter.admits(1));
-            let (first, second) = (limiter.clone(), limiter.clone());
-            let ask = move || first.admits(1);
-            let change = move || second.amend(2) && second.amend(1);
-            let results =
-                together(vec![Box::new(ask) as Box<dyn FnOnce() -> bool>, Box::new(change)]);
-            assert!(results[1] && limiter.left() == 0);
+            let [admitted, changed] =
+                limiter.both(|own| own.admits(1), |own| own.amend(2) && own.amend(1));
+            assert!(changed && limiter.left() == 0);
             assert!(limiter.amend(3));
-            assert_eq!(limiter.left(), 2 - u64::from(results[0]));
+            assert_eq!(limiter.left(), 2 - u64::from(admitted));
         });
     }
 }
@@ -237,24 +236,12 @@ fn a_rule_that_changes_twice_while_it_is_asked_gives_no_credit() {
 #[test]
 fn what_is_forgotten_while_the_rule_changes_stays_forgotten() {
     for kind in KINDS {
-        for refunds in [true, false] {
+        for give_back in [|own: Limiter| own.refund(2), |own: Limiter| own.reset()] {
             explore(3, move || {
                 let limiter = Limiter::new(kind, 2);
                 assert!(limiter.admits(2));
-                let (first, second) = (limiter.clone(), limiter.clone());
-                let give_back = move || match refunds {
-                    true => first.refund(2),
-                    false => {
-                        first.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
-                        true
-                    }
-                };
-                let change = move || second.amend(3);
-                let results = together(vec![
-                    Box::new(give_back) as Box<dyn FnOnce() -> bool>,
-                    Box::new(change),
-                ]);
-                assert_eq!((results, limiter.left()), (vec![true, true], 3));
+                assert_eq!(limiter.both(give_back, |own| own.amend(3)), [true, true]);
+                assert_eq!(limiter.left(), 3);
             });
         }
     }
@@ -267,16 +254,12 @@ fn a_state_that_leaves_the_words_and_comes_back_loses_no_unit() {
     for (kind, debt) in [(ONE_WORD, LARGE), (COUNTER, 1 << 13)] {
         explore(3, move || {
             let limiter = Limiter::new(kind, 3);
-            let (first, second) = (limiter.clone(), limiter.clone());
             // Other words come back than those that left.
-            let owe = move || {
-                [first.admits(1) && first.owe(debt * kind.unit) && first.refund(debt + 1), true]
+            let owe = |own: Limiter| {
+                [own.admits(1) && own.owe(debt * kind.unit) && own.refund(debt + 1), true]
             };
-            let ask = move || [second.admits(1), second.check(1)];
-            let results =
-                together(vec![Box::new(owe) as Box<dyn FnOnce() -> [bool; 2]>, Box::new(ask)]);
-            let admitted = results[1].iter().filter(|yes| **yes).count() as u64;
-            assert_eq!(limiter.left(), 3 - admitted);
+            let [_, admitted] = limiter.both(owe, |own| [own.admits(1), own.check(1)]);
+            assert_eq!(limiter.left(), 3 - admitted.map(u64::from).iter().sum::<u64>());
         });
     }
 }
@@ -308,20 +291,12 @@ fn a_debt_too_large_for_a_word_is_owed_whatever_happens_meanwhile() {
         explore(3, move || {
             let limiter = Limiter::new(ONE_WORD, 2);
             assert!(limiter.admits(1));
-            let (first, second) = (limiter.clone(), limiter.clone());
-            let other = move || match what {
-                0 => second.amend(3),
-                1 => second.refund(1),
-                _ => {
-                    second.cell.step(0, Step::Reset { remembers: true }, Reading::of(&NOW));
-                    true
-                }
+            let other = move |own: Limiter| match what {
+                0 => own.amend(3),
+                1 => own.refund(1),
+                _ => own.reset(),
             };
-            let results = together(vec![
-                Box::new(move || first.owe(LARGE)) as Box<dyn FnOnce() -> bool>,
-                Box::new(other),
-            ]);
-            assert!(results[0]);
+            assert!(limiter.both(|own| own.owe(LARGE), other)[0]);
             assert!(limiter.amend(3 * LARGE));
             let left = limiter.left();
             match what {
