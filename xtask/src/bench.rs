@@ -35,14 +35,14 @@ pub(crate) struct Args {
 /// Returns an error if the workspace cannot be read or cargo cannot be started.
 pub(crate) fn run(which: &Args) -> Result<bool> {
     let context = Context::load()?;
-    let mut run = in_bench(&context, &["run", "--release", "--quiet", "--"]);
+    let mut run = in_bench(&context, "run --release --quiet --");
     let status = run.args(&which.words).status().context("cannot start cargo")?;
     Ok(status.success())
 }
 
 /// A cargo command in the workspace of the benchmarks.
-pub(crate) fn in_bench(context: &Context, arguments: &[&str]) -> Command {
-    let mut command = cargo(context, arguments);
+pub(crate) fn in_bench(context: &Context, words: &str) -> Command {
+    let mut command = cargo(context, words);
     command.current_dir(folder(context));
     command
 }

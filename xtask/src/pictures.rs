@@ -11,38 +11,14 @@ use crate::context::Context;
 use crate::process::{cargo, succeeds};
 
 /// The commands that draw: a replay and a comparison.
-const COMMANDS: [&[&str]; 2] = [
-    &[
-        "run",
-        "--quiet",
-        "--bin",
-        "tidegate",
-        "--",
-        "replay",
-        "--config",
-        "examples/rules.toml",
-        "--trace",
-        "crates/tidegate-lab/data/example-access.log",
-        "--plot",
-        "docs/img/replay-shop.svg",
-    ],
-    &[
-        "run",
-        "--quiet",
-        "--bin",
-        "tidegate",
-        "--",
-        "compare",
-        "--rate",
-        "200/60s",
-        "--plot",
-        "docs/img/compare-minute-edge.svg",
-    ],
+const COMMANDS: [&str; 2] = [
+    "run --quiet --bin tidegate -- replay --config examples/rules.toml \
+     --trace crates/tidegate-lab/data/example-access.log --plot docs/img/replay-shop.svg",
+    "run --quiet --bin tidegate -- compare --rate 200/60s --plot docs/img/compare-minute-edge.svg",
 ];
 
 /// The program for most other pictures, and for the Chinese words of all pictures.
-const OTHERS: &[&str] =
-    &["run", "--quiet", "-p", "tidegate-lab", "--example", "make_pictures", "write"];
+const OTHERS: &str = "run --quiet -p tidegate-lab --example make_pictures write";
 
 /// Draws all pictures; returns whether all could be drawn.
 ///

@@ -11,10 +11,10 @@ use crate::context::Context;
 use crate::step::Outcome;
 use crate::tally::Tally;
 
-/// The cargo that runs this program, at the root of the workspace.
-pub(crate) fn cargo(context: &Context, arguments: &[&str]) -> Command {
+/// The cargo that runs this program, at the root of the workspace, with these words.
+pub(crate) fn cargo(context: &Context, words: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(context.root());
+    command.args(words.split_whitespace()).current_dir(context.root());
     command
 }
 

@@ -19,15 +19,8 @@ use crate::tree;
 use mutants::Mutant;
 
 /// The crates that are copied: the library, and the crates that it needs.
-const CRATES: [&str; 7] = [
-    "crates/tidegate-core",
-    "crates/testkit",
-    "crates/tidegate-rules",
-    "crates/tidegate-config",
-    "crates/tidegate-store",
-    "crates/tidegate-redis",
-    "crates/tidegate",
-];
+const CRATES: &str =
+    "tidegate-core testkit tidegate-rules tidegate-config tidegate-store tidegate-redis tidegate";
 
 /// The folder whose tests by cases stay in the copy, because they alone find some mutants.
 const CASES: &str = "crates/tidegate/src/lease";
@@ -103,9 +96,9 @@ impl Copy {
         for file in ["Cargo.toml", "Cargo.lock", "crates/tidegate-core/README.md"] {
             copy.mend(file)?;
         }
-        for name in CRATES {
-            copy.mend(&format!("{name}/Cargo.toml"))?;
-            for file in tree::files(&copy.root.join(name).join("src"))? {
+        for name in CRATES.split(' ') {
+            copy.mend(&format!("crates/{name}/Cargo.toml"))?;
+            for file in tree::files(&copy.root.join("crates").join(name).join("src"))? {
                 let path = file.strip_prefix(&copy.root).unwrap_or(&file);
                 copy.mend(&path.to_string_lossy())?;
             }
@@ -135,9 +128,8 @@ impl Copy {
         self.write(path, &self.original(path)?)
     }
 
-    fn cargo(&self, context: &Context, words: &[&str]) -> Command {
-        let mut command = cargo(context, &["test", "--quiet", "-p", "tidegate", "--lib"]);
-        command.args(["--features", "redis"]).args(words);
+    fn cargo(&self, context: &Context) -> Command {
+        let mut command = cargo(context, "test --quiet -p tidegate --lib --features redis");
         command.current_dir(&self.folder);
         command.env("CARGO_TARGET_DIR", self.folder.join("target"));
         command
@@ -150,8 +142,8 @@ impl Copy {
         args: &Args,
         tests: impl IntoIterator<Item = &'a str>,
     ) -> Command {
-        let mut test = self.cargo(context, &["--", "--nocapture"]);
-        test.args(tests);
+        let mut test = self.cargo(context);
+        test.args(["--", "--nocapture"]).args(tests);
         test.env("TIDEGATE_SIM_SEEDS", args.seeds.to_string());
         test.env("TIDEGATE_SIM_FROM", args.from.to_string());
         test
@@ -159,7 +151,7 @@ impl Copy {
 
     /// Returns how many seeds it took until the test failed with the mutant, or that a case failed; `None` if none did.
     fn finds(&self, context: &Context, args: &Args, mutant: &Mutant) -> Result<Option<String>> {
-        let built = self.cargo(context, &["--no-run"]).output().context("building a mutant")?;
+        let built = self.cargo(context).arg("--no-run").output().context("building a mutant")?;
         if !built.status.success() {
             let errors = String::from_utf8_lossy(&built.stderr);
             bail!("the mutant \"{}\" does not build:\n{errors}", mutant.name);

@@ -6,45 +6,20 @@ use super::source::Source;
 use super::table::{Count, per_1000};
 
 /// Names that no code has any more.
-const RETIRED: &[&str] =
-    &["met", "figures", "figured", "brought", "told", "recalled", "door", "estate", "heir", "room"];
+const RETIRED: &str = "met figures figured brought told recalled door estate heir room";
 /// Words that begin no sentence but a question.
-const HEADLESS: &[&str] = &["What", "Who", "Whoever", "Whatever", "Whether", "How"];
+const HEADLESS: &str = "What Who Whoever Whatever Whether How";
 /// Words after which "one" stands for a noun.
-const BEFORE_ONE: &[&str] = &[
-    "the", "a", "an", "each", "other", "another", "this", "that", "every", "own", "new", "old",
-    "last", "first", "next",
-];
+const BEFORE_ONE: &str = "the a an each other another this that every own new old last first next";
 /// Words before which "one" is a number.
-const AFTER_ONE: &[&str] = &[
-    "of", "second", "minute", "hour", "unit", "request", "byte", "key", "rule", "limit", "line",
-    "node", "thread",
-];
+const AFTER_ONE: &str = "of second minute hour unit request byte key rule limit line node thread";
 /// Single words.
-const FOREIGN: &[&str] = &[
-    "anew",
-    "meanwhile",
-    "beside",
-    "behind",
-    "therein",
-    "thereof",
-    "hence",
-    "whence",
-    "nobody",
-    "somebody",
-    "whoever",
-];
+const FOREIGN: &str =
+    "anew meanwhile beside behind therein thereof hence whence nobody somebody whoever";
 /// Two words in a row; a comma belongs to its word.
-const PAIRS: &[(&str, &str)] = &[
-    ("those", "of"),
-    ("that", "of"),
-    ("these", "of"),
-    ("by", "turns"),
-    ("the", "most"),
-    ("the", "least"),
-];
+const PAIRS: &str = "those of, that of, these of, by turns, the most, the least";
 /// Words after ", for" that make it mean "because".
-const AFTER_FOR: &[&str] = &["it", "they", "he", "there", "nobody"];
+const AFTER_FOR: &str = "it they he there nobody";
 
 /// A word of a comment.
 struct Word<'a> {
@@ -79,18 +54,18 @@ pub(super) fn comments(sources: &[Source]) -> Count {
 /// Retired names in code, tests included.
 pub(super) fn retired(sources: &[Source]) -> Count {
     let mut count = Count::new("retired_words", "names in code that were retired, tests included");
-    let mut by_word = vec![0; RETIRED.len()];
+    let mut by_word: BTreeMap<_, _> = RETIRED.split(' ').map(|word| (word, 0)).collect();
     for source in sources {
         count.row(&source.owner(0));
         for token in source.tokens.iter().filter(|token| !token.name.is_empty()) {
-            if let Some(index) = RETIRED.iter().position(|word| token.name == *word) {
+            if let Some(value) = by_word.get_mut(token.name.as_str()) {
                 let line = *token.lines.start();
                 count.add_line(&source.owner(line), &source.path, line);
-                by_word[index] += 1;
+                *value += 1;
             }
         }
     }
-    let by_word = RETIRED.iter().zip(by_word).filter(|(_, value)| *value > 0);
+    let by_word = by_word.iter().filter(|(_, value)| **value > 0);
     count.summary =
         by_word.map(|(word, value)| format!("{word} {value}")).collect::<Vec<_>>().join(", ");
     count
@@ -127,16 +102,16 @@ fn habits(words: &[Word<'_>]) -> Vec<usize> {
     for index in 0..words.len() {
         let mut next = words[index..].iter().map(|word| plain(word.text));
         let [first, second, third] = [(); 3].map(|()| next.next().unwrap_or_default());
-        let is = |list: &[&str], word: &str| list.contains(&word);
+        let is = |list: &str, word: &str| list.split(' ').any(|one| one == word);
         let is_headless = words[index].is_first
-            && HEADLESS.iter().any(|word| words[index].text == *word)
+            && is(HEADLESS, words[index].text)
             && !is_question(&words[index..]);
         let is_pronoun = is(BEFORE_ONE, &first)
             && (second == "one" || second == "ones")
             && !is(AFTER_ONE, &third);
         let is_because =
             words[index].text.ends_with(',') && second == "for" && is(AFTER_FOR, &third);
-        let is_pair = PAIRS.contains(&(&first, &second));
+        let is_pair = PAIRS.split(", ").any(|pair| pair.split_once(' ') == Some((&first, &second)));
         let found = [is_headless, is_pronoun, is_because, is_pair, is(FOREIGN, &first)];
         lines.extend(found.iter().filter(|found| **found).map(|_| words[index].line));
     }

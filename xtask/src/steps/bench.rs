@@ -9,9 +9,9 @@ use crate::context::Context;
 use crate::process::succeeds;
 use crate::step::Outcome;
 
-const FORMAT: &[&str] = &["fmt", "--check", "--", "-l"];
-const LINT: &[&str] = &["clippy", "--all-targets", "--locked", "--", "-D", "warnings"];
-const TEST: &[&str] = &["test", "--locked"];
+const FORMAT: &str = "fmt --check -- -l";
+const LINT: &str = "clippy --all-targets --locked -- -D warnings";
+const TEST: &str = "test --locked";
 
 /// Checks and tests the workspace, without measuring. The first run builds every peer.
 pub(super) fn run(context: &mut Context) -> Result<Outcome> {
@@ -19,8 +19,8 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
     components::need(context, "clippy", "clippy")?;
     need(&NGINX)?;
     let mut failed = Vec::new();
-    for (name, arguments) in [("format", FORMAT), ("clippy", LINT)] {
-        if !succeeds(&mut in_bench(context, arguments))? {
+    for (name, words) in [("format", FORMAT), ("clippy", LINT)] {
+        if !succeeds(&mut in_bench(context, words))? {
             failed.push(format!("{name} in bench/"));
         }
     }

@@ -46,17 +46,8 @@ const CHINESE: Edition = Edition {
 const BAR: &str = "<div class=\"right-buttons\">";
 
 /// Files that pages link to, next to pages.
-const LINKED: [&str; 9] = [
-    "docs/img",
-    "docs/zh/img",
-    "docs/envoy",
-    "packaging",
-    "crates/tidegate-server/Cargo.toml",
-    "examples",
-    "crates/tidegate-lab/data",
-    "LICENSE-APACHE",
-    "LICENSE-MIT",
-];
+const LINKED: &str = "docs/img docs/zh/img docs/envoy packaging crates/tidegate-server/Cargo.toml examples \
+                      crates/tidegate-lab/data LICENSE-APACHE LICENSE-MIT";
 
 /// Builds the site in `target/book/html`. The pages of both books keep their paths below the root, so that all links
 /// hold; each is there as text as well.
@@ -71,7 +62,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         write(&source.join(&page.path), &for_site(&page.text))?;
         write(&source.join(page.path.with_extension("txt")), &page.text)?;
     }
-    for linked in LINKED {
+    for linked in LINKED.split(' ') {
         copy(&context.root().join(linked), &source.join(linked))?;
     }
     let ours = context.root().join("xtask/book");

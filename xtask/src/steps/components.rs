@@ -13,7 +13,7 @@ use crate::process::{answers, cargo, ensure, succeeds};
 ///
 /// Returns an error if the component is missing and cannot be added; the message says what to do.
 pub(super) fn need(context: &Context, subcommand: &str, component: &str) -> Result<()> {
-    let works = || answers(&mut cargo(context, &[subcommand, "--version"]));
+    let works = || answers(&mut cargo(context, &format!("{subcommand} --version")));
     let add = || {
         let mut rustup = Command::new("rustup");
         rustup.args(["component", "add", component]).current_dir(context.root());

@@ -28,7 +28,8 @@ impl Tool {
             return Ok(tool);
         }
         let Self { name, version, arguments } = self;
-        let mut install = cargo(context, &["install", "--locked", name, "--version", version]);
+        let words = format!("install --locked {name} --version {version}");
+        let mut install = cargo(context, &words);
         install.args(*arguments).arg("--root").arg(self.folder(&context.tools()));
         if !succeeds(&mut install)? {
             bail!("{name} {version} could not be installed; is crates.io within reach?");

@@ -10,11 +10,9 @@ use crate::process::{cargo, succeeds};
 use crate::step::Outcome;
 
 /// Optimised, because a model runs many thousand times.
-const TEST: &[&str] =
-    &["test", "--release", "--locked", "--package", "tidegate", "--lib", "--", "models"];
+const TEST: &str = "test --release --locked --package tidegate --lib -- models";
 
-const CHECK: &[&str] =
-    &["check", "--locked", "--package", "tidegate", "--lib", "--profile", "test"];
+const CHECK: &str = "check --locked --package tidegate --lib --profile test";
 
 /// Builds with the model checker's primitives instead of the standard library's, in a target folder
 /// of its own: the flag is part of every build, and would invalidate all others.
@@ -27,9 +25,9 @@ pub(super) fn builds(context: &Context) -> Result<bool> {
     succeeds(&mut of_models(context, CHECK))
 }
 
-fn of_models(context: &Context, arguments: &[&str]) -> Command {
+fn of_models(context: &Context, words: &str) -> Command {
     let target = context.metadata.target_directory.join("loom");
-    let mut command = cargo(context, arguments);
+    let mut command = cargo(context, words);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", target);
     command
 }

@@ -23,16 +23,8 @@ const SCHEMAS: &[(&str, &[&str])] = &[
 ];
 
 /// The crates that others depend on or install, which depend on nothing that is not published.
-const PUBLISHED: [&str; 8] = [
-    "tidegate-core",
-    "tidegate-rules",
-    "tidegate-config",
-    "tidegate-store",
-    "tidegate-redis",
-    "tidegate",
-    "tidegate-lab",
-    "tidegate-server",
-];
+const PUBLISHED: &str = "tidegate-core tidegate-rules tidegate-config tidegate-store tidegate-redis tidegate \
+                         tidegate-lab tidegate-server";
 
 /// Configurations that editors are to find no mistake in.
 const CONFIGURATIONS: [&str; 4] = [
@@ -44,7 +36,7 @@ const CONFIGURATIONS: [&str; 4] = [
 
 /// Builds the program that prints the schema of a configuration, just as the step `tests` does: in a whole run nothing is
 /// left to build.
-const BUILD: [&str; 5] = ["test", "--workspace", "--all-features", "--locked", "--no-run"];
+const BUILD: &str = "test --workspace --all-features --locked --no-run";
 
 const CONTAINERFILE: &str = "packaging/Containerfile";
 const KUBERNETES: &str = "packaging/kubernetes.yaml";
@@ -71,8 +63,8 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
         let mut check = LINTERS.program(&tools, "check-jsonschema");
         hold(schema, check.args(["--builtin-schema", schema]).args(*files))?;
     }
-    let mut crates = cargo(context, &["package", "--quiet", "--allow-dirty", "--no-verify"]);
-    hold("the crates", crates.args(PUBLISHED.iter().flat_map(|name| ["--package", name])))?;
+    let mut crates = cargo(context, "package --quiet --allow-dirty --no-verify");
+    hold("the crates", crates.args(PUBLISHED.split(' ').flat_map(|name| ["--package", name])))?;
     let mut validate = LINTERS.program(&tools, "kubernetes-validate");
     hold(KUBERNETES, validate.args(["--strict", KUBERNETES]))?;
     hold(CONTAINERFILE, LINTERS.program(&tools, "hadolint").arg(CONTAINERFILE))?;
@@ -97,7 +89,7 @@ pub(super) fn run(context: &mut Context) -> Result<Outcome> {
 
 /// Checks the configurations by the schema that `tidegate schema` prints.
 fn taplo(context: &Context) -> Result<Command> {
-    if !succeeds(&mut cargo(context, &BUILD))? {
+    if !succeeds(&mut cargo(context, BUILD))? {
         bail!("the server does not build");
     }
     let target = context.metadata.target_directory.as_std_path();

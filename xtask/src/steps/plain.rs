@@ -7,29 +7,17 @@ use crate::context::Context;
 use crate::process::{cargo, run_as_step, succeeds};
 use crate::step::Outcome;
 
-const LINT: &[&str] =
-    &["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
+const LINT: &str = "clippy --workspace --all-targets --all-features -- -D warnings";
 
 /// With an example, what the crates need has the features that it has for tests, and clippy has checked it already.
-const DOC: &[&str] = &[
-    "doc",
-    "--workspace",
-    "--no-deps",
-    "--all-features",
-    "--lib",
-    "--bin",
-    "xtask",
-    "--example",
-    "payment",
-];
+const DOC: &str = "doc --workspace --no-deps --all-features --lib --bin xtask --example payment";
 
-const CHECK: &[&str] =
-    &["check", "--manifest-path", "fuzz/Cargo.toml", "--locked", "--target-dir", "target/fuzz"];
+const CHECK: &str = "check --manifest-path fuzz/Cargo.toml --locked --target-dir target/fuzz";
 
 /// Checks that rustfmt changes nothing, and lists only the files.
 pub(super) fn format(context: &mut Context) -> Result<Outcome> {
     components::need(context, "fmt", "rustfmt")?;
-    if succeeds(&mut cargo(context, &["fmt", "--all", "--check", "--", "-l"]))? {
+    if succeeds(&mut cargo(context, "fmt --all --check -- -l"))? {
         return Ok(Outcome::passed());
     }
     Ok(Outcome::Failed("`cargo fmt --all` mends what is listed above".into()))

@@ -12,7 +12,7 @@ use crate::process::{cargo, run_tests};
 use crate::step::Outcome;
 
 /// All tests of all crates; documentation tests come with them.
-const TEST: &[&str] = &["test", "--workspace", "--all-features", "--locked", "--no-fail-fast"];
+const TEST: &str = "test --workspace --all-features --locked --no-fail-fast";
 
 /// Sixteen times proptest's default.
 const LONG_CASES: &str = "4096";

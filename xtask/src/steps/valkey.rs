@@ -15,16 +15,12 @@ use crate::step::Outcome;
 const SERVER: &str = "valkey-server";
 
 /// The tests that start a store. Those of one crate alone would be built again, with fewer features of other crates.
-const OF_SCRIPTS: &[&[&str]] = &[
-    &["--workspace", "--test", "scripts", "--"],
-    &["--workspace", "--test", "conformance", "--", "redis", "cluster"],
-];
+const OF_SCRIPTS: [&str; 2] =
+    ["--workspace --test scripts --", "--workspace --test conformance -- redis cluster"];
 
 /// The tests of what stands around the scripts, which does not depend on the program that runs them.
-const OF_STORES: &[&[&str]] = &[
-    &["--workspace", "--test", "stores", "--"],
-    &["--workspace", "--test", "server", "--", "store::"],
-];
+const OF_STORES: [&str; 2] =
+    ["--workspace --test stores --", "--workspace --test server -- store::"];
 
 /// The test of what a log saves next to a sorted set of Redis: one of Valkey takes less memory.
 const OF_REDIS: &[&str] = &["--skip", "a_log_takes_a_ninth_of_the_memory_of_a_sorted_set"];
@@ -42,7 +38,7 @@ pub(super) fn stores(context: &mut Context) -> Result<Outcome> {
     run(OF_STORES, context)
 }
 
-fn run(suites: &[&[&str]], context: &mut Context) -> Result<Outcome> {
+fn run(suites: [&str; 2], context: &mut Context) -> Result<Outcome> {
     if answers(Command::new(SERVER).arg("--version")) {
         return run_over(Path::new(SERVER), suites, &[], context);
     }
@@ -55,15 +51,15 @@ fn run(suites: &[&[&str]], context: &mut Context) -> Result<Outcome> {
 
 fn run_over(
     server: &Path,
-    suites: &[&[&str]],
+    suites: [&str; 2],
     besides: &[&str],
     context: &mut Context,
 ) -> Result<Outcome> {
     programs::need_all(context)?;
     let mut failed = Vec::new();
     for suite in suites {
-        let mut test = cargo(context, &["test", "--all-features", "--locked"]);
-        test.args(*suite).args(OF_REDIS).args(besides).env("TIDEGATE_STORE_SERVER", server);
+        let mut test = cargo(context, &format!("test --all-features --locked {suite}"));
+        test.args(OF_REDIS).args(besides).env("TIDEGATE_STORE_SERVER", server);
         // Most tests over Redis send each call by the store's thread.
         test.env("TIDEGATE_DIRECT", "1");
         if let Outcome::Failed(why) = tests::counted(&mut test, context)? {
