@@ -213,35 +213,24 @@ fn timed_on(threads: usize, subject: &dyn Subject, walk: Walk) -> (Span, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
-    /// Adds up the numbers of the keys it is asked for.
-    #[derive(Default)]
-    struct Sum(AtomicU64);
-
-    impl Subject for Sum {
-        fn decide(&self, ask: &Ask) -> bool {
-            self.0.fetch_add(ask.number, Relaxed);
-            true
-        }
-    }
+    use std::sync::atomic::AtomicU64;
 
     #[test]
     fn a_walk_turns_round_at_the_end_of_its_sequence() {
         let asks: Vec<Ask> = (0..4).map(Ask::of).collect();
         let walk = Walk { asks: &asks, at: 3, count: 6, pace: Pace::Apart };
-        let sum = Sum::default();
+        let sum = AtomicU64::default();
         assert_eq!(walk.decide(&sum), 6);
-        assert_eq!(sum.0.load(Relaxed), 3 + 1 + 2 + 3);
+        assert_eq!(sum.into_inner(), 3 + 1 + 2 + 3);
         assert_eq!(walk.end(), 1);
     }
 
     #[test]
     fn every_thread_walks_the_whole_stretch() {
         let asks = [Ask::of(1)];
-        let sum = Sum::default();
+        let sum = AtomicU64::default();
         let (_, allowed) =
             timed_on(2, &sum, Walk { asks: &asks, at: 0, count: 50, pace: Pace::Apart });
-        assert_eq!((allowed, sum.0.load(Relaxed)), (100, 100));
+        assert_eq!((allowed, sum.into_inner()), (100, 100));
     }
 }

@@ -5,22 +5,11 @@ pub mod commands;
 pub mod pipelines;
 
 use crate::harness::{self, Asked, Entry, Options, Sample};
-use crate::table::{Column, median_of, ratio_of, spread_of};
+use crate::server::loaded::BY_CPU;
 use commands::{Limit, Shape};
 use pipelines::{Pipelines, measured};
 use std::time::Duration;
 use tidegate::{AlgorithmKind, Layout};
-
-const COLUMNS: &[Column] = &[
-    median_of("per_s", "per second", 0),
-    median_of("cpu_us", "CPU us", 2),
-    spread_of("cpu_us", "CPU us, least to most", 2),
-    median_of("p50_us", "p50 us", 0),
-    median_of("p99_us", "p99 us", 0),
-    median_of("stolen", "stolen, %", 1),
-    median_of("bytes", "bytes", 0),
-    ratio_of("cpu_us", "CPU, of the base"),
-];
 
 /// Connections that ask at once.
 const CONNECTIONS: usize = 8;
@@ -93,7 +82,7 @@ pub fn cases(_: &Options) -> Vec<harness::Case> {
         harness::Case {
             name: case.name(),
             base: if is_log { SORTED_SET.0 } else { INCRBY_PEXPIRE.0 },
-            columns: COLUMNS,
+            columns: BY_CPU,
             rounds: 7,
             // Fifty steps of the clock of a process.
             length: Duration::from_millis(500),

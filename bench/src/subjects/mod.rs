@@ -49,6 +49,15 @@ pub trait Subject: Send + Sync {
     }
 }
 
+/// Adds up the numbers of the keys it is asked for.
+#[cfg(test)]
+impl Subject for std::sync::atomic::AtomicU64 {
+    fn decide(&self, ask: &Ask) -> bool {
+        self.fetch_add(ask.number, std::sync::atomic::Ordering::Relaxed);
+        true
+    }
+}
+
 /// A subject that a case could measure, not built yet.
 pub struct Candidate {
     /// `project/variant`.
