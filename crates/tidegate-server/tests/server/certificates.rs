@@ -1,5 +1,4 @@
 //! Certificates for a test, made by openssl.
-#![allow(clippy::expect_used, reason = "a test fails by panicking")]
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};

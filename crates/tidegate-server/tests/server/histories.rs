@@ -4,7 +4,6 @@
 //! first by the store's clock, where an answer says it, then by what each left of the limit. Naive models that are asked
 //! in this order must say the same of each request, and no request may stand before one that had been answered when it
 //! was sent.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod loads;
 

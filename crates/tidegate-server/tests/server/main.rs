@@ -1,5 +1,5 @@
 //! The real binary, on free ports, driven over the network.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 mod admin;
 mod any_server;
@@ -25,7 +25,7 @@ mod leases;
 mod logs;
 mod memory;
 mod metrics;
-#[allow(dead_code, unreachable_pub, clippy::expect_used, reason = "shared with other tests")]
+#[allow(dead_code, unreachable_pub, reason = "shared with other tests")]
 #[path = "../../../tidegate/tests/stores/server/moved_clock.rs"]
 mod moved_clock;
 mod nodes;

@@ -1,6 +1,5 @@
 //! Servers over one store: they see each other there, and share its limits while it does not
 //! decide.
-#![allow(clippy::panic, reason = "a test fails by panicking")]
 
 use crate::process::Server;
 use crate::store::Store;

@@ -1,6 +1,5 @@
 //! Limiters in a store that servers share: one limit, and the answers while the store is
 //! unavailable.
-#![allow(clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;

@@ -1,12 +1,11 @@
 //! Callers that ask at their own times, without waiting for answers to earlier requests.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use redis::{AsyncConnectionConfig, Client, Value, cmd};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
 /// A request that was answered; times are microseconds since the beginning of a run.
@@ -23,71 +22,29 @@ pub(super) struct Calls {
     pub(super) answered: Vec<Call>,
 }
 
-/// Asks over one connection until `ends`, or until the server ends, with these pauses between requests, and waits for all
-/// answers.
+/// Asks over one connection until `ends`, with these pauses between requests, and waits for all answers. A server that
+/// has ended answers none.
 pub(super) async fn call_until(
     server: SocketAddr,
     begun: Instant,
     ends: Instant,
-    pause: impl FnMut(Instant) -> Duration + Send + 'static,
-) -> Calls {
-    let connection = TcpStream::connect(server).await.unwrap();
-    connection.set_nodelay(true).unwrap();
-    let (replies, requests) = connection.into_split();
-    let (asked, waiting) = unbounded_channel();
-    let asks = ask(requests, asked, begun, ends, pause);
-    tokio::join!(asks, hear(replies, waiting, begun)).1
-}
-
-async fn ask(
-    mut requests: OwnedWriteHalf,
-    asked: UnboundedSender<u64>,
-    begun: Instant,
-    ends: Instant,
     mut pause: impl FnMut(Instant) -> Duration,
-) {
-    let request = redis::cmd("TG.CHECK").arg("default").get_packed_command();
-    let mut next = Instant::now();
+) -> Calls {
+    let client = Client::open(format!("redis://{server}")).unwrap();
+    // A server that stands still answers later.
+    let patient = AsyncConnectionConfig::new().set_response_timeout(None);
+    let connection = client.get_multiplexed_async_connection_with_config(&patient).await.unwrap();
+    let (mut calls, mut next) = (JoinSet::new(), Instant::now());
     while next < ends {
         sleep_until(next).await;
-        if asked.send(begun.elapsed().as_micros() as u64).is_err()
-            || requests.write_all(&request).await.is_err()
-        {
-            return;
-        }
+        let (mut connection, now) = (connection.clone(), move || begun.elapsed().as_micros() as u64);
+        calls.spawn(async move {
+            let asked = now();
+            let asks = cmd("TG.CHECK").arg("default").clone();
+            let reply: HashMap<String, Value> = asks.query_async(&mut connection).await.ok()?;
+            Some(Call { asked, answered: now(), allowed: reply["allowed"] == Value::Int(1) })
+        });
         next += pause(next);
     }
-}
-
-async fn hear(
-    mut replies: OwnedReadHalf,
-    mut waiting: UnboundedReceiver<u64>,
-    begun: Instant,
-) -> Calls {
-    let (mut calls, mut bytes) = (Calls::default(), Vec::new());
-    while let Some(asked) = waiting.recv().await {
-        let Some(allowed) = reply(&mut replies, &mut bytes).await else { return calls };
-        let answered = begun.elapsed().as_micros() as u64;
-        calls.answered.push(Call { asked, answered, allowed });
-    }
-    calls
-}
-
-/// The text in a reply before the word of the answer, which is in it once.
-const BEFORE: &[u8] = b"$7\r\nallowed\r\n:";
-
-/// Reads the next reply as far as the word whether the request was admitted; `None` if the connection has ended.
-async fn reply(replies: &mut OwnedReadHalf, bytes: &mut Vec<u8>) -> Option<bool> {
-    loop {
-        let found = bytes.windows(BEFORE.len()).position(|window| window == BEFORE);
-        let word = found.map(|begins| begins + BEFORE.len());
-        if let Some((place, word)) = word.and_then(|place| Some((place, *bytes.get(place)?))) {
-            bytes.drain(..place);
-            return Some(word == b'1');
-        }
-        if replies.read_buf(bytes).await.is_ok_and(|read| read > 0) {
-            continue;
-        }
-        return None;
-    }
+    Calls { answered: calls.join_all().await.into_iter().flatten().collect() }
 }
