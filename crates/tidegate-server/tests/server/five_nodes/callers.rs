@@ -37,7 +37,8 @@ pub(super) async fn call_until(
     let (mut calls, mut next) = (JoinSet::new(), Instant::now());
     while next < ends {
         sleep_until(next).await;
-        let (mut connection, now) = (connection.clone(), move || begun.elapsed().as_micros() as u64);
+        let (mut connection, now) =
+            (connection.clone(), move || begun.elapsed().as_micros() as u64);
         calls.spawn(async move {
             let asked = now();
             let asks = cmd("TG.CHECK").arg("default").clone();

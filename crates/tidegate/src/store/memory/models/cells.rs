@@ -208,8 +208,8 @@ fn a_unit_taken_while_the_rule_changes_is_counted_once() {
     {
         explore(3, move || {
             let limiter = Limiter::new(kind, 1);
-            let [[first, second], changed] = limiter
-                .both(|own| [own.admits(1), own.check(1)], move |own| [own.amend(limit); 2]);
+            let [[first, second], changed] =
+                limiter.both(|own| [own.admits(1), own.check(1)], move |own| [own.amend(limit); 2]);
             assert!(changed[0] && first, "the first always fits");
             assert_eq!(limiter.left(), limit - 1 - u64::from(second));
         });
