@@ -36,8 +36,7 @@ type StandsStill = Arc<dyn Fn() -> Option<Instant> + Send + Sync>;
 #[derive(Clone)]
 enum Time {
     System(SystemClock, BootClock),
-    /// The clock of the time of day, and a clock that is never set.
-    Of(Arc<dyn Clock>, Arc<dyn Clock>),
+    Of(Arc<dyn Clock>),
 }
 
 impl Host {
@@ -54,10 +53,8 @@ impl Host {
     /// Reads the time from this clock, in tests for example.
     #[must_use]
     pub fn with_clock(self, clock: impl Clock + 'static) -> Self {
-        let clock = Arc::new(clock);
         // It stands for both clocks, so that a test advances only one.
-        let same = Arc::clone(&clock);
-        Self { time: Time::Of(clock, same), ..self }
+        Self { time: Time::Of(Arc::new(clock)), ..self }
     }
 
     /// Returns how long a step may take, and so may any other question to the store.
@@ -73,11 +70,6 @@ impl Host {
     pub fn on(runtime: Handle, timeout: Duration) -> Self {
         let time = Time::System(SystemClock::new(), BootClock::new());
         Self { runtime, timeout, time, stands_still: None }
-    }
-
-    /// Reads the time of day and the time since the machine was started from these clocks.
-    pub fn with_clocks(self, wall: impl Clock + 'static, boot: impl Clock + 'static) -> Self {
-        Self { time: Time::Of(Arc::new(wall), Arc::new(boot)), ..self }
     }
 
     /// Lets its tasks stand still, as on a simulated machine that sleeps.
@@ -97,7 +89,7 @@ impl Host {
     pub fn uptime(&self) -> Micros {
         match &self.time {
             Time::System(_, boot) => boot.now(),
-            Time::Of(_, boot) => boot.now().since(Timestamp::EPOCH),
+            Time::Of(clock) => clock.now().since(Timestamp::EPOCH),
         }
     }
 
@@ -117,14 +109,14 @@ impl Clock for Host {
     fn now(&self) -> Timestamp {
         match &self.time {
             Time::System(clock, _) => clock.now(),
-            Time::Of(clock, _) => clock.now(),
+            Time::Of(clock) => clock.now(),
         }
     }
 
     fn never_steps_back(&self) -> bool {
         match &self.time {
             Time::System(clock, _) => clock.never_steps_back(),
-            Time::Of(clock, _) => clock.never_steps_back(),
+            Time::Of(clock) => clock.never_steps_back(),
         }
     }
 }

@@ -43,12 +43,11 @@ impl LayersNode {
         let plan = &world.plan;
         let policy = plan.policy(is_changed);
         let clocks = NodeClock::machine(plan.nodes[number].clock);
-        let clock = |read| NodeClock { began: world.began(), clocks: Arc::clone(&clocks), read };
         // No clock that layers read is ever set.
-        let wall = clock(MachineClocks::boot);
-        let boot = clock(MachineClocks::boot);
+        let read = MachineClocks::boot;
+        let clock = NodeClock { began: world.began(), clocks: Arc::clone(&clocks), read };
         let sleep = MachineSleep::default();
-        let host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clocks(wall, boot);
+        let host = Host::new(Duration::from_millis(TIMEOUT_MS)).with_clock(clock);
         let host = sleep.of_host(host);
         let local = Arc::new(Local::new(policy, Share::of(Some(plan.most_nodes)), host.clone()));
         let generation = local.memory.newest().without_tables();
