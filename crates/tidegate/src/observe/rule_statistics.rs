@@ -70,7 +70,7 @@ pub struct StatisticsOfRule<C = SystemClock> {
 
 #[derive(Debug)]
 struct OfRule<C> {
-    counters: Counters,
+    counters: Striped<COUNTS>,
     windows: OnceLock<Box<Statistics<C>>>,
 }
 
@@ -82,7 +82,13 @@ impl<C: Clock + Clone> OfRule<C> {
 
     #[inline]
     fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>, clock: &C) {
-        self.counters.count(answer, matched);
+        self.counters.add(RuleOutcome::of(answer, matched) as usize, 1);
+        if matched.is_overflow() {
+            self.counters.add(OVERFLOW, 1);
+        }
+        if answer.is_allowed() && matched.is_near() {
+            self.counters.add(NEAR, 1);
+        }
         // A request that only another rule refused is neither passed nor blocked here.
         let is_passed = matched.is_report() || matched.decision().is_allowed();
         if !is_passed {
@@ -114,7 +120,7 @@ impl<C: Clock + Clone + 'static> RuleStatistics<C> {
     #[must_use]
     pub fn with_clock(clock: C) -> Self {
         let by_rule =
-            ByRule::new(|_| OfRule { counters: Counters::default(), windows: OnceLock::new() });
+            ByRule::new(|_| OfRule { counters: Striped::default(), windows: OnceLock::new() });
         Self { by_rule, clock }
     }
 
@@ -130,7 +136,7 @@ impl<C: Clock + Clone> StatisticsOfRule<C> {
     /// The decisions since the start, by outcome.
     #[must_use]
     pub fn counts(&self) -> OutcomeCounts {
-        self.of_rule.counters.read()
+        OutcomeCounts(self.of_rule.counters.read())
     }
 
     /// The counts of the last second.
@@ -206,27 +212,5 @@ impl OutcomeCounts {
     #[must_use]
     pub const fn near(&self) -> u64 {
         self.0[NEAR]
-    }
-}
-
-/// The counters of one rule.
-#[derive(Debug, Default)]
-struct Counters(Striped<COUNTS>);
-
-impl Counters {
-    /// Counts a rule's part in an answer.
-    #[inline]
-    fn count(&self, answer: &Answer<'_>, matched: &Matched<'_>) {
-        self.0.add(RuleOutcome::of(answer, matched) as usize, 1);
-        if matched.is_overflow() {
-            self.0.add(OVERFLOW, 1);
-        }
-        if answer.is_allowed() && matched.is_near() {
-            self.0.add(NEAR, 1);
-        }
-    }
-
-    fn read(&self) -> OutcomeCounts {
-        OutcomeCounts(self.0.read())
     }
 }
