@@ -12,22 +12,15 @@ use crate::store::{Finding, LEAST_VERSION, StoreError};
 /// difference.
 const MOST_APART: Duration = Duration::from_millis(50);
 
-/// The findings that were reported already, so that each is reported once.
-#[derive(Debug, Default)]
-pub(super) struct ReportedFindings(Vec<Finding>);
-
-impl ReportedFindings {
-    /// The `findings` that were not reported yet.
-    pub(super) fn new_among(&mut self, findings: Vec<Finding>) -> Vec<Finding> {
-        let mut new = Vec::new();
-        for finding in findings {
-            if !self.0.iter().any(|known| known.is_like(&finding)) {
-                self.0.push(finding.clone());
-                new.push(finding);
-            }
+/// Returns the `findings` that were not reported yet, and adds them to `reported`, so that each is reported once.
+pub(super) fn new_among(findings: Vec<Finding>, reported: &mut Vec<Finding>) -> Vec<Finding> {
+    let before = reported.len();
+    for finding in findings {
+        if !reported.iter().any(|known| known.is_like(&finding)) {
+            reported.push(finding);
         }
-        new
     }
+    reported[before..].to_vec()
 }
 
 /// Every finding about the servers at the end of these connections. A question that a server does
@@ -140,13 +133,13 @@ mod tests {
 
     #[test]
     fn each_kind_of_finding_is_reported_once() {
-        let mut reported = ReportedFindings::default();
+        let mut reported = Vec::new();
         let evicts = |policy: &str| Finding::Evicts { policy: policy.to_owned() };
-        assert_eq!(reported.new_among(vec![evicts("allkeys-lru")]).len(), 1);
-        assert_eq!(reported.new_among(vec![evicts("allkeys-lfu")]).len(), 0);
+        assert_eq!(new_among(vec![evicts("allkeys-lru")], &mut reported).len(), 1);
+        assert_eq!(new_among(vec![evicts("allkeys-lfu")], &mut reported).len(), 0);
         // The nodes of a cluster have the same kinds of findings, in turns.
         let of_node = || [evicts("allkeys-lru"), Finding::OldVersion { version: "6.2".to_owned() }];
-        let new = ReportedFindings::default().new_among([of_node(), of_node()].concat());
+        let new = new_among([of_node(), of_node()].concat(), &mut Vec::new());
         assert_eq!(new.len(), 2, "{new:?}");
     }
 }

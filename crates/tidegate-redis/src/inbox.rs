@@ -10,13 +10,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::time::Instant;
 
-use super::audit::ReportedFindings;
 use super::counts::RequestCounts;
 use super::link::plain_address;
 use super::route::Delivered;
 use super::script::Call;
 use crate::settings::StoreSettings;
-use crate::store::{StoreError, StoreEvent, StoreObserver};
+use crate::store::{Finding, StoreError, StoreEvent, StoreObserver};
 
 /// Decisions that were not taken are reported this far apart, for each kind of reason.
 const REPORTED_AGAIN_US: u64 = 60_000_000;
@@ -196,7 +195,7 @@ pub(super) struct StoreState {
     pub(super) counts: RequestCounts,
     pub(super) observer: StoreObserver,
     pub(super) found: watch::Sender<CheckResult>,
-    pub(super) findings: Mutex<ReportedFindings>,
+    pub(super) findings: Mutex<Vec<Finding>>,
     /// When a decision that was not taken was last reported, for each kind of reason.
     undecided: Mutex<Vec<(Discriminant<StoreError>, u64)>>,
     pub(super) deadline: Duration,

@@ -332,9 +332,10 @@ async fn report_findings(dispatcher: Rc<Dispatcher>) {
     // A server that does not answer in time gives no finding.
     let findings = timeout(LOOK, audit::of(links)).await.unwrap_or_default();
     let shared: &StoreState = &dispatcher.shared;
-    let new = shared.findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    // The braces move the guard, so that the lock is free again when the observer is called.
-    let new = { new }.new_among(findings);
+    let mut reported = shared.findings.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let new = audit::new_among(findings, &mut reported);
+    // The observer is called without the lock.
+    drop(reported);
     new.iter().for_each(|finding| (shared.observer)(StoreEvent::Finding(finding)));
 }
 

@@ -74,23 +74,22 @@ pub(super) fn part<'a>(
     asks: &[KeyAsk],
     args: StepArgs<'a>,
 ) -> (ScriptStep, Cow<'a, [u64]>) {
-    match args.verb {
+    let step = match args.verb {
         Verb::Ask if is_report(asks) => {
             let is_bounded =
                 asks.iter().any(|ask| ask.is_report() && bounds_debt(ask.rule_in(policy)));
-            let step = if is_bounded { ScriptStep::ReportWithin } else { ScriptStep::Report };
-            (step, Cow::Borrowed(args.costs))
+            if is_bounded { ScriptStep::ReportWithin } else { ScriptStep::Report }
         }
-        Verb::Ask => (ScriptStep::Ask, Cow::Borrowed(args.costs)),
+        Verb::Ask => ScriptStep::Ask,
         Verb::Peek if args.costs.is_empty() => {
-            (ScriptStep::Peek, asks.iter().map(KeyAsk::asks).collect())
+            return (ScriptStep::Peek, asks.iter().map(KeyAsk::asks).collect());
         }
-        Verb::Peek => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
-        Verb::Settle => (ScriptStep::Settle, Cow::Borrowed(args.costs)),
-        Verb::Renew => (ScriptStep::Renew, Cow::Borrowed(args.costs)),
         // A reset has a script of its own, and comes here to look only.
-        Verb::Reset => (ScriptStep::Peek, Cow::Borrowed(args.costs)),
-    }
+        Verb::Peek | Verb::Reset => ScriptStep::Peek,
+        Verb::Settle => ScriptStep::Settle,
+        Verb::Renew => ScriptStep::Renew,
+    };
+    (step, Cow::Borrowed(args.costs))
 }
 
 /// Returns whether a rule bounds the debt of reported usage.
