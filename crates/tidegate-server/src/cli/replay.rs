@@ -109,7 +109,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<ExitCode, Failure> {
     // Collected now, because deciding consumes the trace.
     let faults = lab::faults(&args.trace, &sorted);
     let mut report = Report::new(&policy);
-    let decider = ReplayDecider::new(policy.clone(), args.store.as_ref())?;
+    let decider = ReplayDecider::new(policy, args.store.as_ref())?;
     if picture.is_some() {
         report = report.drawn(bins);
     }

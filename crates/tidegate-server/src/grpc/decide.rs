@@ -152,7 +152,9 @@ impl GrpcDecider {
         let refunded = if charges.is_empty() { Some(answer) } else { refunded };
         // There are as many refunds at most.
         let count = question.descriptors.len();
-        let refunds = refunded.into_iter().flat_map(|answer| status::of_refunds(answer, count));
+        let refunds = refunded.into_iter();
+        let refunds =
+            refunds.flat_map(|answer| (0..count).map(|number| status::within(answer, number)));
         let statuses = status::of(answer, &charges);
         let statuses = question.in_order(statuses, refunds, status::unlimited);
         let code = if answer.is_allowed() { Code::Ok } else { Code::OverLimit };

@@ -19,14 +19,6 @@ pub(super) fn of(
     numbered.map(|(number, descriptor)| status_of(answer, number, descriptor.units() > 0))
 }
 
-/// The statuses of descriptors that gave units back. They are never over the limit, even with no units left.
-pub(super) fn of_refunds(
-    answer: &Answer<'_>,
-    descriptors: usize,
-) -> impl Iterator<Item = DescriptorStatus> {
-    (0..descriptors).map(|number| within(answer, number))
-}
-
 /// The status of one descriptor, by the rule that refuses it for longest, else by the rule with the fewest remaining
 /// units. A descriptor without a cost is never over the limit, except under reported usage, where it asks whether the
 /// limit is reached.
@@ -43,8 +35,8 @@ fn status_of(answer: &Answer<'_>, number: usize, asks: bool) -> DescriptorStatus
     }
 }
 
-/// The status of a descriptor that no rule refuses.
-fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
+/// The status of a descriptor that no rule refuses, or that gave units back: it is never over the limit.
+pub(super) fn within(answer: &Answer<'_>, number: usize) -> DescriptorStatus {
     let own = answer.enforced().filter(|matched| matched.is_matched_by(number));
     own.min_by_key(|matched| matched.decision().remaining).map_or_else(unlimited, |least| {
         limited(Code::Ok, &least, Some(least.decision().reset_after))

@@ -146,11 +146,10 @@ impl<S: Arrives + AsyncWrite + Unpin> Connection<S> {
                 break NextStep::Yield;
             }
             match self.answer_one(&mut later) {
-                None => break NextStep::Read,
                 Some(CommandOutcome::Answered) => {}
                 Some(CommandOutcome::Ends) => break NextStep::End,
                 Some(CommandOutcome::Later) if self.goes_on(&later) => {}
-                Some(CommandOutcome::Later) => break NextStep::Read,
+                None | Some(CommandOutcome::Later) => break NextStep::Read,
             }
         };
         self.wire.output.count();
