@@ -181,21 +181,6 @@ mod tests {
 
     #[test]
     fn what_lies_further_from_the_seeds_is_judged() {
-        let words = [
-            &b"\"cost\":"[..],
-            b"\"descriptor\":",
-            b"\"request_id\":\"a\",",
-            b"null",
-            b"18446744073709551616",
-            b"-0",
-            b"1e0",
-            b"\\u0000",
-            b"\\ud800",
-            b"{}",
-            b"[]",
-            b",",
-            b"\"\"",
-        ];
-        seeds::judge_far(&seeds::of("http_body"), &words, judge);
+        seeds::judge_far("http_body", judge);
     }
 }
