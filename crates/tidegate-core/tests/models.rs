@@ -9,7 +9,7 @@ use testkit::traffic::{self, Rng};
 
 /// Steps for each algorithm and kind of traffic.
 fn walks() -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 4_000 } else { 200 }
+    if testkit::threads::long() { 4_000 } else { 200 }
 }
 
 #[test]

@@ -133,7 +133,7 @@ const HORIZON_US: u64 = 1 << 48;
 
 /// Walks random policies that can be packed, each with a trace of its own.
 fn walk(mut step: impl FnMut(&mut Rng, &mut Walker, u64, u64)) {
-    let policies = if std::env::var_os("TIDEGATE_LONG").is_some() { 3_000 } else { 300 };
+    let policies = if testkit::threads::long() { 3_000 } else { 300 };
     let (mut steps, mut packed) = (0, 0);
     for algorithm in model::AlgorithmKind::ALL {
         for seed in 0..policies {

@@ -16,7 +16,7 @@ use testkit::traffic::{self, Rng};
 const SECOND_US: u64 = 1_000_000;
 
 fn walks() -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 8_000 } else { 400 }
+    if testkit::threads::long() { 8_000 } else { 400 }
 }
 
 /// Asks, returns, renews, refunds and changes of limit and life, with a clock that steps both ways: the same answers

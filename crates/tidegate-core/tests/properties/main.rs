@@ -55,7 +55,7 @@ fn for_many_of(
 }
 
 fn times_as_many(count: u64) -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 20 * count } else { count }
+    if testkit::threads::long() { 20 * count } else { count }
 }
 
 /// A random rule; sometimes a queue of capacity 0, which admits a request only when it is idle.

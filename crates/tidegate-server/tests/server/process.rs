@@ -245,6 +245,12 @@ impl Server {
         log
     }
 
+    /// Waits for the end with exit code 0, to which it cut no connection.
+    pub(crate) fn ended_uncut(self) {
+        let log = self.ended(0);
+        assert!(log.contains("stopped connections_cut=0"), "{log}");
+    }
+
     /// Waits for the end; returns the exit code and the log, as far as it was not read.
     pub(crate) fn end(mut self) -> (Option<i32>, String) {
         let mut log = String::new();

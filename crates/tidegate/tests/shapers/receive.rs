@@ -194,7 +194,7 @@ fn wakers_are_dropped_where_nothing_is_held() {
 /// are dropped at any time, and items that come in: each comes out once, in order, exactly in its slot.
 #[test]
 fn whatever_receivers_do_items_come_once_and_in_their_slots() {
-    for seed in 0..if std::env::var_os("TIDEGATE_LONG").is_some() { 4_000 } else { 200 } {
+    for seed in 0..if testkit::threads::long() { 4_000 } else { 200 } {
         let mut rng = Rng::new(seed);
         let (shaper, clock) = shaper::<u64>(rng.skewed(1_000), rng.between(0, 20));
         let taken = RefCell::new(Vec::new());

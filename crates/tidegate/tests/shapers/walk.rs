@@ -192,13 +192,9 @@ impl Walk {
     }
 }
 
-fn walks() -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 8_000 } else { 400 }
-}
-
 /// Walks in which each push is followed by other steps.
 fn for_each_push(then: impl Fn(&mut Walk, u64)) {
-    for seed in 0..walks() {
+    for seed in 0..if testkit::threads::long() { 8_000 } else { 400 } {
         let mut walk = Walk::new(seed);
         for number in 0..STEPS {
             walk.push(number);

@@ -9,10 +9,6 @@ use tidegate::{Micros, Statistics, Timestamp};
 
 const TODAY_US: u64 = 1_699_999_200_000_000;
 
-fn walks() -> u64 {
-    if std::env::var_os("TIDEGATE_LONG").is_some() { 6_000 } else { 300 }
-}
-
 /// The statistics, the model, and a clock that moves as it likes.
 struct Walk {
     rng: Rng,
@@ -91,7 +87,7 @@ impl Walk {
 
 /// Runs a walk for each seed, and says which one failed.
 fn for_each_seed(walk: impl Fn(u64) + std::panic::RefUnwindSafe) {
-    for seed in 0..walks() {
+    for seed in 0..if testkit::threads::long() { 6_000 } else { 300 } {
         let outcome = std::panic::catch_unwind(|| walk(seed));
         assert!(outcome.is_ok(), "seed {seed}");
     }

@@ -86,7 +86,7 @@ async fn what_a_slot_takes_too_late_counts_where_the_request_went_on_without_it(
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn under_admission_passes() {
     let cluster = Nodes::start(2, 0);
-    let rounds: u32 = if std::env::var_os("TIDEGATE_LONG").is_some() { 5_000 } else { 100 };
+    let rounds: u32 = if testkit::threads::long() { 5_000 } else { 100 };
     let (gate, _) = gate_over(&cluster.url(), vec![per_user(4), payments(5)]).await;
     let gate = Arc::new(gate);
     for user in ["a", "b", "c", "d", "e"] {

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::server::moved_clock::ahead;
 use crate::server::nodes::Nodes;
-use crate::server::proxy::{Proxy, Way};
-use crate::server::{Events, Folder, Server, check, gate_over, long};
+use crate::server::proxy::Way;
+use crate::server::{Events, Folder, Server, check, gate_over, long, proxied};
 
 /// The offset of each client's clock, in seconds.
 const AHEAD_S: [i64; 8] = [-3_600, -1_800, -600, -1, 1, 600, 1_800, 3_600];
@@ -189,8 +189,7 @@ async fn a_key_that_comes_to_a_node_an_hour_behind_waits_a_window_and_is_given_o
 
 #[tokio::test]
 async fn a_server_that_says_it_is_old_is_reported() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (_server, proxy) = proxied().await;
     proxy.turn(Way::Aged);
     let (gate, events) = gate_over(&proxy.url(), vec![short(AlgorithmKind::TokenBucket)]).await;
     let answer = reported_of(&events).await;

@@ -19,8 +19,7 @@ use tokio::task::yield_now;
 use tokio::time::timeout;
 
 use crate::server::nodes::Nodes;
-use crate::server::proxy::Proxy;
-use crate::server::{Server, check, gate_over, lose, rule, served, settings};
+use crate::server::{Server, check, gate_over, lose, proxied, rule, served, settings};
 
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -177,8 +176,7 @@ async fn the_newest_values_that_have_taken_decide_for_every_node() {
 
 #[tokio::test]
 async fn values_are_not_newer_because_the_store_replied_late() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (server, proxy) = proxied().await;
     let url = proxy.url();
     let old = SharedGate::new(of_revision(0, vec![log("r", 10)]), settings(&url), |_| {}).unwrap();
     // The store is found fit, and has not dated the policy.

@@ -27,7 +27,9 @@ use tokio::time::{Instant, sleep};
 use crate::server::load::{Load, limit, rules, takes_ahead};
 use crate::server::proxy::{Proxy, Way};
 use crate::server::records::OwnValues;
-use crate::server::{Server, check, defaults, gate_with, long, rule, settings, unconnected};
+use crate::server::{
+    Server, check, defaults, gate_with, long, proxied, rule, settings, unconnected,
+};
 
 /// Returns how long a fault lasts.
 pub(crate) fn lasting() -> Duration {
@@ -203,8 +205,7 @@ async fn answers_that_come_too_late_are_lost_or_cut_off_take_and_admit_nobody() 
         ("answers lost after the commit", Way::Lossy),
         ("connections cut, five times a second", Way::Cut),
     ] {
-        let server = Server::start(&[]);
-        let proxy = Proxy::before(server.port).await;
+        let (_server, proxy) = proxied().await;
         let values = none_over(&proxy.url(), fault, async || {
             if matches!(way, Way::Cut) {
                 return again_and_again(&proxy, way).await;
@@ -220,8 +221,7 @@ async fn answers_that_come_too_late_are_lost_or_cut_off_take_and_admit_nobody() 
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (_server, proxy) = proxied().await;
     let (gate, events) =
         gate_with(settings(&proxy.url()), vec![rule(AlgorithmKind::TokenBucket, 10)]).await;
     assert!(!check(&gate, "ada", 1).await.is_degraded());
@@ -240,8 +240,7 @@ async fn a_store_that_only_ever_answers_too_late_is_not_found_fit() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_is_lost_or_over() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (_server, proxy) = proxied().await;
     let remembering = |rule: RuleSpec| rule.dedupe(Duration::from_secs(600));
     let rules = rules().into_iter().map(remembering).collect();
     let answer = "answers lost, five times a second; asked again under an id";
@@ -254,8 +253,7 @@ async fn answers_that_are_lost_after_the_commit_are_had_under_an_id_and_no_unit_
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_lost_on_the_way_is_not_asked_again() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (server, proxy) = proxied().await;
     let rule = rule(AlgorithmKind::TokenBucket, 1_000);
     let mut settings = settings(&proxy.url());
     settings.timeout = Duration::from_millis(20);

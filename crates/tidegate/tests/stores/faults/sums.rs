@@ -16,8 +16,8 @@ use tokio::task::{JoinSet, block_in_place};
 use tokio::time::{Instant, sleep};
 
 use crate::leases::{ALGORITHMS, is_level};
-use crate::server::proxy::{Proxy, Way};
-use crate::server::{LONG, Server, defaults, gate_over, gate_with, long};
+use crate::server::proxy::Way;
+use crate::server::{LONG, Server, defaults, gate_over, gate_with, long, proxied};
 
 const LIMIT: u64 = 20_000;
 /// So long that nothing leaves it in a test.
@@ -335,8 +335,7 @@ async fn replies_that_are_late_lose_no_unit_and_units_of_replies_that_are_lost_a
         ("connections are cut", Way::Cut, true),
     ] {
         let holds = if are_counted { what_is_lost_is_counted } else { nothing_is_lost };
-        let server = Server::start(&[]);
-        let proxy = Proxy::before(server.port).await;
+        let (server, proxy) = proxied().await;
         let broken = async || {
             proxy.turn(way);
             sleep(lasting()).await;

@@ -8,8 +8,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
 use super::{Ahead, leased, most, node, take_all, until, until_held};
-use crate::server::proxy::{Proxy, Way};
-use crate::server::{LONG, Server, check, gate_with, rule, settings};
+use crate::server::proxy::Way;
+use crate::server::{LONG, check, gate_with, proxied, rule, settings};
 
 const LIMIT: u64 = 3_000;
 
@@ -17,8 +17,7 @@ const LIMIT: u64 = 3_000;
 async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
     for ahead in [Ahead::Leases, Ahead::Shares] {
         for algorithm in [AlgorithmKind::FixedWindow, AlgorithmKind::TokenBucket] {
-            let server = Server::start(&[]);
-            let proxy = Proxy::before(server.port).await;
+            let (server, proxy) = proxied().await;
             let rule = ahead.of(rule(algorithm, LIMIT)).on_store_error(OnStoreError::Closed);
             let nodes = (ahead == Ahead::Leases).then_some(2);
             let far = node(&proxy.url(), nodes, vec![rule.clone()]).await;
@@ -41,8 +40,7 @@ async fn a_node_that_ends_without_giving_back_wastes_what_it_held() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (_server, proxy) = proxied().await;
     let mut settings = settings(&proxy.url());
     settings.timeout = LONG;
     let mut rule = leased(AlgorithmKind::FixedWindow, 1_000_000);
@@ -80,8 +78,7 @@ async fn leases_that_come_too_late_are_reported_once_and_are_no_overload() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_late_request_gives_its_units_back_to_a_rule_without_leases_as_well() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (_server, proxy) = proxied().await;
     let mut settings = settings(&proxy.url());
     settings.timeout = Duration::from_millis(20);
     let mut window = Spec::new(AlgorithmKind::FixedWindow, 10, Duration::from_secs(3_600));

@@ -7,8 +7,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{held, leased, node, until_held, until_leased};
 use crate::faults::lost::{MOST_ASKED, Newer};
-use crate::server::proxy::Proxy;
-use crate::server::{LOG_ALL, LONG, Server, check, rule};
+use crate::server::{LOG_ALL, LONG, Server, check, proxied, rule};
 
 const LIMIT: u64 = 5_000;
 
@@ -93,8 +92,7 @@ async fn leases_of_a_changed_rule_are_given_back_and_not_spent() {
 
 #[tokio::test]
 async fn units_of_leases_are_not_given_back_for_ever_while_values_change() {
-    let server = Server::start(&[]);
-    let proxy = Proxy::before(server.port).await;
+    let (server, proxy) = proxied().await;
     let rule = own(AlgorithmKind::FixedWindow);
     let gate = node(&proxy.url(), 1, vec![rule.clone()]).await;
     let mut newer = Newer::over(&server.url(), rule).await;

@@ -91,7 +91,7 @@ type Logged = (u64, u64, u64, Vec<Vec<u8>>, String, String);
 
 /// Returns whether tests may take long.
 pub fn long() -> bool {
-    std::env::var_os("TIDEGATE_LONG").is_some()
+    testkit::threads::long()
 }
 
 /// Returns whether direct calls go over a connection of their runtime.
@@ -179,6 +179,13 @@ pub fn settings(url: &str) -> StoreSettings {
 pub fn rule(algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
     let day = Duration::from_secs(86_400);
     RuleSpec::new(algorithm.name(), Spec::new(algorithm, limit, day)).key(["user"])
+}
+
+/// A server, and a proxy before it.
+pub async fn proxied() -> (Server, proxy::Proxy) {
+    let server = Server::start(&[]);
+    let proxy = proxy::Proxy::before(server.port).await;
+    (server, proxy)
 }
 
 /// Starts a server, and makes a gate over it.
