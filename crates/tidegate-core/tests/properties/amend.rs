@@ -66,7 +66,6 @@ fn what_was_used_stays_used_under_any_other_rule() {
     });
 }
 
-/// Any interval of length W across the change holds no more than the larger of each value allows.
 #[test]
 fn no_interval_across_a_change_of_limit_holds_more_than_the_larger_rule_allows() {
     for_many_changes(903, another_limit, |rng, old, new| {

@@ -149,7 +149,6 @@ fn every_command_knows_the_variable_of_the_configuration() {
     run(&["check", path, "-c", "/nowhere"]).fails(2, "named twice");
 }
 
-/// A token that is exported for commands is not a token that a server accepts.
 #[tokio::test]
 async fn a_token_that_is_exported_for_commands_changes_no_role_at_a_server() {
     let files = Certificates::folder();

@@ -140,7 +140,6 @@ fn in_a_refusal_no_partition_that_admits_tells_a_time() {
     assert_eq!((policies.as_str(), limits.as_str()), (r#""all";q=50;w=60"#, r#""all";r=48;t=60"#));
 }
 
-/// The lists are valid structured fields in their canonical form.
 #[test]
 fn both_lists_are_structured_fields_in_canonical_form() {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 1_000_000, Duration::from_secs(86_400));

@@ -98,7 +98,6 @@ fn a_change_that_would_not_fit_in_memory_is_refused_and_loses_nothing() {
     assert_eq!((gate.counts().keys, used("vip", 7, 0), used("any", 9, 0)), (1_000, 8, 10));
 }
 
-/// A cap over all rules counts the limiters of changed rules once, through all their tables.
 #[test]
 fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     let rules = ["one", "two"].map(|name| {
@@ -127,7 +126,6 @@ fn a_common_cap_counts_the_limiters_of_changed_rules_once() {
     assert_eq!((how_many("one", 0..80), gate.counts().keys), (60, 100));
 }
 
-/// The overflow limiter is carried over with what keys without room have taken.
 #[test]
 fn the_limiter_shared_by_keys_without_space_is_carried_over() {
     for algorithm in AlgorithmKind::ALL.iter().copied() {

@@ -116,7 +116,6 @@ fn a_ban_counts_what_a_plan_refuses() {
     assert_eq!(refused, Some(hour), "a larger plan lifts no ban");
 }
 
-/// Keys without room share one limiter under the rule's own values, or are refused.
 #[test]
 fn a_key_without_space_shares_under_the_rules_own_values_or_is_refused() {
     for (on_full, admitted) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {

@@ -77,7 +77,6 @@ fn a_later_revision_of_the_same_values_moves_no_expiry_back() {
     }
 }
 
-/// A call over several limiters settles each as of its own time.
 #[test]
 fn each_limiter_of_a_settlement_has_its_own_time() {
     let client = &Client::start();

@@ -173,7 +173,6 @@ fn different_costs_end_as_in_some_order() {
     }
 }
 
-/// A refund during a check is seen completely or not at all, and never twice.
 #[test]
 fn a_refund_is_seen_whole_or_not_at_all() {
     for kind in KINDS {
@@ -267,7 +266,6 @@ fn a_state_that_leaves_the_words_and_comes_back_loses_no_unit() {
 /// A count too large for the 14 bits next to the end of its window.
 const LARGE: u64 = 100_000;
 
-/// Two debts, each too large for a word, while a unit is asked for: each counts once.
 #[test]
 fn debts_too_large_for_a_word_are_each_owed_once() {
     explore(3, || {

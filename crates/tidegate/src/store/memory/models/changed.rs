@@ -182,7 +182,6 @@ fn two_changes_and_a_step_over_both_rules_wait_for_nobody_for_ever() {
     });
 }
 
-/// A rule that is removed and added back while it is asked admits no unit twice.
 #[test]
 fn a_rule_that_is_removed_and_added_back_while_it_is_asked_mints_nothing() {
     explore(2, || {
