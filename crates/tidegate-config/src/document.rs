@@ -1,7 +1,9 @@
 //! A whole file: its sections, and the policy that its rules form.
 //!
-//! Each field is read by itself, and then `Policy::new` checks the rules together.
+//! Each field is read by itself, and then `Policy::new` checks the rules together. A text is first read in parts; if it
+//! has a mistake, it is read again as a whole, because only the tree of the whole text has the positions of all rules.
 
+use std::mem;
 use std::num::{NonZeroU32, NonZeroUsize};
 
 use super::accept::{Read, TableFields};
@@ -11,26 +13,36 @@ use super::kind::{FieldKinds, names};
 use super::on_no_rule::{self, OnNoRuleDraft};
 use super::rule::RuleDraft;
 use super::section::{self, Section, SectionValues};
-use super::source::ConfigReport;
+use super::source::{ConfigReport, ConfigSource};
 use super::table::TomlTable;
 use super::value::{Given, put};
 use super::vocabulary::{MAX_KEYS, MAX_KEYS_ALSO, RESETS};
-use super::{positions, rule, store, syntax};
-use tidegate_rules::rules::{MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField};
+use super::{parts, positions, rule, store, syntax};
+use tidegate_rules::rules::{
+    MAX_KEYS_EXPECTED, MOST_MAX_KEYS, Policy, PolicyErrors, ResetField, RuleSpec,
+};
 use tidegate_rules::settings::StoreSettings;
 
 /// The contents of a file's sections.
 #[derive(Default)]
 struct Document<'t> {
     rules: Vec<RuleDraft<'t>>,
+    settings: Settings,
+    /// The section of the program that uses this library.
+    own: Option<&'t Section<'t>>,
+}
+
+/// The contents of the sections that are no rules.
+#[derive(Default)]
+struct Settings {
     revision: Option<NonZeroU32>,
     reset: ResetField,
     on_no_rule: OnNoRuleDraft,
     /// The number of keys that all rules together may keep in memory.
     max_keys: Option<NonZeroUsize>,
     store: Option<StoreSettings>,
-    /// The section of the program that uses this library, and the values that the file has there.
-    own: Option<(&'t Section<'t>, SectionValues)>,
+    /// The values in the section of the program.
+    own: SectionValues,
 }
 
 /// The top-level sections of a file, including the section that the program adds. Another section is one more line here
@@ -46,10 +58,10 @@ fn sections<'t>(own: Option<&Section<'_>>) -> TableFields<'t, Document<'t>> {
         ),
         (("revision", &["version"]), Whole(1, u32::MAX as u64), Document::revision),
         (("reset", &[]), Names(|| names(RESETS)), |file, given| {
-            put(&mut file.reset, given.choice(RESETS))
+            put(&mut file.settings.reset, given.choice(RESETS))
         }),
         (("on_no_rule", &[]), on_no_rule::KIND, |file, given| {
-            put(&mut file.on_no_rule, OnNoRuleDraft::read(given))
+            put(&mut file.settings.on_no_rule, OnNoRuleDraft::read(given))
         }),
         (("memory", &[]), Table(|| memory_fields().kinds()), Document::memory),
         (
@@ -100,9 +112,8 @@ pub(super) fn read(
 ) -> Option<(Policy, SectionValues)> {
     let tree = syntax::read(text, report);
     let table = TomlTable::new(0..0, tree.root.get_ref());
-    let own = own.map(|own| (own, SectionValues::new()));
     let mut document = Document { own, ..Document::default() };
-    sections(document.own.as_ref().map(|(own, _)| *own)).read(&table, &mut document, report);
+    sections(own).read(&table, &mut document, report);
     // Only of a whole and valid text: otherwise the rules may be in the part that could not be read.
     if tree.whole && document.rules.is_empty() && report.is_empty() {
         report.add(
@@ -111,8 +122,48 @@ pub(super) fn read(
              switch one off, give it `mode = \"off\"`",
         );
     }
-    let values = document.own.take().map(|(_, values)| values);
-    Some((document.into_policy(report)?, values.unwrap_or_default()))
+    document.into_policy(report)
+}
+
+/// Reads a text without a mistake, in parts of at least so many bytes; `None` if it has one, or if it can only be read
+/// as a whole.
+pub(super) fn read_in_parts(
+    text: &str,
+    least_bytes: usize,
+    own: Option<&Section<'_>>,
+) -> Option<(Policy, SectionValues)> {
+    let mut specs = Vec::new();
+    let mut settings = Settings::default();
+    let is_read = parts::read_each(text, least_bytes, |part, table| {
+        let source = ConfigSource::new("", part);
+        let mut report = ConfigReport::new(&source);
+        let before = mem::take(&mut settings);
+        let mut document = Document { rules: Vec::new(), settings: before, own };
+        sections(own).read(table, &mut document, &mut report);
+        specs.extend(document.rules.into_iter().map(|draft| draft.spec));
+        settings = document.settings;
+        report.is_empty()
+    });
+    (is_read && !specs.is_empty()).then(|| settings.policy(specs).ok())?
+}
+
+impl Settings {
+    /// The policy of these rules, if they are valid, alone and together, and can live in the store that the file names.
+    fn policy(self, specs: Vec<RuleSpec>) -> Result<(Policy, SectionValues), PolicyErrors> {
+        let mut policy = Policy::new(specs)?;
+        self.store.as_ref().map_or(Ok(()), |store| policy.fits(store))?;
+        policy = self.on_no_rule.applied_to(policy.with_reset_field(self.reset));
+        if let Some(max_keys) = self.max_keys {
+            policy = policy.with_max_keys(max_keys);
+        }
+        if let Some(revision) = self.revision {
+            policy = policy.with_revision(revision);
+        }
+        if let Some(store) = self.store {
+            policy = policy.with_store(store);
+        }
+        Ok((policy, self.own))
+    }
 }
 
 impl<'t> Document<'t> {
@@ -127,52 +178,34 @@ impl<'t> Document<'t> {
     fn revision(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let expected = "a whole number from 1 to 4294967295, a larger one with each change";
         let revision = NonZeroU32::new(given.number(expected)?);
-        put(&mut self.revision, revision.or_else(|| given.wrong(expected)))
+        put(&mut self.settings.revision, revision.or_else(|| given.wrong(expected)))
     }
 
     fn memory(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let table = given.table("`[memory]`, in single brackets, with `max_keys`")?;
-        self.max_keys = read_memory(&table, given.report);
+        self.settings.max_keys = read_memory(&table, given.report);
         Some(())
     }
 
     fn store(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
         let table = given.table("`[store]`, in single brackets, with `url`")?;
-        self.store = store::read(&table, given.report);
+        self.settings.store = store::read(&table, given.report);
         Some(())
     }
 
     /// The section of the program.
     fn own(&mut self, given: &mut Given<'_, 't, '_>) -> Option<()> {
-        let (own, values) = self.own.as_mut()?;
+        let own = self.own?;
         let expected = format!("`[{}]`, in single brackets, with its fields", own.name);
-        values.extend(section::read(own, &given.table(&expected)?, given.report));
+        self.settings.own = section::read(own, &given.table(&expected)?, given.report);
         Some(())
     }
 
-    /// The policy, if its limiters can live in the store that the file names.
-    fn fitting(&self, policy: Policy) -> Result<Policy, PolicyErrors> {
-        self.store.as_ref().map_or(Ok(()), |store| policy.fits(store))?;
-        Ok(policy)
-    }
-
     /// The policy, if its rules are valid, alone and together.
-    fn into_policy(self, report: &mut ConfigReport<'_>) -> Option<Policy> {
+    fn into_policy(self, report: &mut ConfigReport<'_>) -> Option<(Policy, SectionValues)> {
         let specs = self.rules.iter().map(|draft| draft.spec.clone()).collect();
-        let errors = match Policy::new(specs).and_then(|policy| self.fitting(policy)) {
-            Ok(policy) => {
-                let mut policy = self.on_no_rule.applied_to(policy.with_reset_field(self.reset));
-                if let Some(max_keys) = self.max_keys {
-                    policy = policy.with_max_keys(max_keys);
-                }
-                if let Some(revision) = self.revision {
-                    policy = policy.with_revision(revision);
-                }
-                if let Some(store) = self.store {
-                    policy = policy.with_store(store);
-                }
-                return Some(policy);
-            }
+        let errors = match self.settings.policy(specs) {
+            Ok(policy) => return Some(policy),
             Err(errors) => errors,
         };
         let was_empty = report.is_empty();

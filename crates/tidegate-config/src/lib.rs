@@ -15,6 +15,7 @@ mod limits;
 mod load;
 mod on_no_rule;
 mod parse;
+mod parts;
 mod positions;
 mod rule;
 mod secret_fields;

@@ -64,11 +64,17 @@ pub fn parse_with(
     read(file_name, text, Some(section))
 }
 
+/// The bytes of a part. A tree of so much text takes three megabytes.
+const BYTES_OF_A_PART: usize = 64 << 10;
+
 fn read(
     file_name: &str,
     text: &str,
     section: Option<&Section<'_>>,
 ) -> Result<(Policy, SectionValues), ConfigErrors> {
+    if let Some(read) = document::read_in_parts(text, BYTES_OF_A_PART, section) {
+        return Ok(read);
+    }
     let source = ConfigSource::new(file_name, text);
     let mut report = ConfigReport::new(&source);
     let read = document::read(text, section, &mut report);

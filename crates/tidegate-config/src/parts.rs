@@ -1,0 +1,146 @@
+//! The parts of a large file, which are read one after another.
+//!
+//! The parser takes fifty times the bytes of a text. A text without a mistake is read in parts, so that only the tree of
+//! one part is in memory at once; any other text is read as a whole, because its errors may span parts.
+
+use std::collections::HashSet;
+
+use toml::de::DeTable;
+use toml_parser::Source;
+use toml_parser::lexer::TokenKind;
+
+use super::syntax::is_header;
+use super::table::TomlTable;
+
+/// Gives the table of each part of a text to `read`, in their order, until it returns false. Returns whether it never
+/// did, and the text is valid TOML in which no part adds to a table of another part, but for the list of rules.
+pub(super) fn read_each(
+    text: &str,
+    least_bytes: usize,
+    mut read: impl FnMut(&str, &TomlTable<'_>) -> bool,
+) -> bool {
+    let mut names = HashSet::new();
+    of(text, least_bytes).into_iter().enumerate().all(|(number, part)| {
+        let Ok(root) = DeTable::parse(part) else { return false };
+        let table = TomlTable::new(0..0, root.get_ref());
+        let is_apart = table.entries.iter().all(|entry| {
+            // Only after the first part the rules are under headers, and a header adds to the list.
+            names.insert(entry.name.to_owned()) || (number > 1 && entry.name == "rule")
+        });
+        is_apart && read(part, &table)
+    })
+}
+
+/// Cuts a text before headers of rules: before the first, and then wherever a part has enough bytes.
+fn of(text: &str, least_bytes: usize) -> Vec<&str> {
+    let mut parts = Vec::new();
+    let mut rest = text;
+    for header in headers(text) {
+        let length = header - (text.len() - rest.len());
+        if parts.is_empty() || length >= least_bytes {
+            let (part, next) = rest.split_at(length);
+            parts.push(part);
+            rest = next;
+        }
+    }
+    parts.push(rest);
+    parts
+}
+
+/// The positions of the headers of rules. A text or a list of several lines may have lines that look alike.
+fn headers(text: &str) -> impl Iterator<Item = usize> {
+    let mut open = 0_usize;
+    let tokens = Source::new(text).lex().filter(move |token| {
+        let is_outside = open == 0;
+        match token.kind() {
+            TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => open += 1,
+            TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
+                open = open.saturating_sub(1);
+            }
+            _ => {}
+        }
+        is_outside && token.kind() == TokenKind::LeftSquareBracket
+    });
+    let starts = tokens.map(|token| token.span().start());
+    starts.filter(|start| text.get(*start..).is_some_and(is_header))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::document::read_in_parts;
+    use crate::parse;
+    use tidegate_rules::rules::{Policy, RuleSpec};
+
+    const RULE: &str = "[[rule]]\nname = \"NAME\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
+
+    fn rule(name: &str) -> String {
+        RULE.replace("NAME", name)
+    }
+
+    /// The rules of a text that is cut before each of them; `None` if it can only be read as a whole.
+    fn in_parts(text: &str) -> Option<Vec<RuleSpec>> {
+        read_in_parts(text, 0, None).map(|(policy, _)| specs(&policy))
+    }
+
+    fn as_a_whole(text: &str) -> Option<Vec<RuleSpec>> {
+        parse("test", text).ok().as_ref().map(specs)
+    }
+
+    fn specs(policy: &Policy) -> Vec<RuleSpec> {
+        policy.rules().iter().map(|rule| rule.spec().clone()).collect()
+    }
+
+    #[test]
+    fn a_text_is_cut_before_headers_of_rules_alone() {
+        let text = "revision = 1\n[[rule]]\na = [\n[[rule]]\n]\n  [[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n";
+        assert_eq!(
+            of(text, 0),
+            [
+                "revision = 1\n",
+                "[[rule]]\na = [\n[[rule]]\n]\n  ",
+                "[[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n",
+            ]
+        );
+        assert_eq!(of(text, 30).len(), 2, "a part has the bytes that it should have");
+        assert_eq!(of("", 0), [""]);
+    }
+
+    #[test]
+    fn a_text_in_parts_gives_the_rules_of_the_whole() {
+        let other = "[[rule.override]]\nmatch = { user = \"ada\" }\nrate = \"2/s\"\n";
+        let keyed = rule("b").replace("rate", "key = [\n  \"user\",\n]\nrate") + other;
+        for text in [
+            rule("a"),
+            format!(
+                "revision = 7\n\n{}# a comment\n{keyed}[memory]\nmax_keys = 9\n{}",
+                rule("a"),
+                rule("c")
+            ),
+            format!("\u{feff}{}{}", rule("a"), rule("b").replace('\n', "\r\n")),
+        ] {
+            let rules = in_parts(&text);
+            assert!(rules.is_some(), "{text}");
+            assert_eq!(rules, as_a_whole(&text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mistake_that_spans_parts_is_left_to_the_whole() {
+        let (a, b) = (rule("a"), rule("b"));
+        for (text, is_valid) in [
+            // The same section, key or name in two parts.
+            (format!("{a}[memory]\nmax_keys = 9\n{b}[memory]\nmax_keys = 9\n"), false),
+            (format!("rule = []\n{a}"), false),
+            (format!("{a}{a}"), false),
+            // A mistake in one part, or no rule at all.
+            (format!("{a}{b}limit = 1\n"), false),
+            (format!("{a}{b}= 1\n"), false),
+            ("revision = 1\n".to_owned(), false),
+            (format!("[on_no_rule]\npay = \"admit\"\n{a}{b}"), true),
+        ] {
+            assert_eq!(as_a_whole(&text).is_some(), is_valid, "{text}");
+            assert_eq!(in_parts(&text).is_some(), is_valid, "{text}");
+        }
+    }
+}
