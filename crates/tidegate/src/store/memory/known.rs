@@ -60,6 +60,11 @@ impl Known {
         }
     }
 
+    /// Its domain and its name.
+    pub(super) fn name(&self) -> (&str, &str) {
+        (self.rule.domain(), self.rule.name())
+    }
+
     pub(super) fn supersede(&self) {
         self.of_rule.tables.iter().for_each(|table| table.succession().serve_since(NEVER));
     }

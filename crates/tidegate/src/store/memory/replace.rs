@@ -3,7 +3,6 @@
 //! Tables of changed rules are marked, then the new generation is published, and then the caller moves the limiters
 //! that no step has moved. A step only waits while empty tables are built.
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
 use tidegate_core::Timestamp;
@@ -18,10 +17,11 @@ use crate::rules::{
 };
 use crate::step::Lineage;
 
-/// All rules that are in force, or were and are still in use, by domain and name.
+/// All rules that are in force, or were and are still in use.
 #[derive(Debug, Default)]
 pub(super) struct Lineages {
-    pub(super) by_name: BTreeMap<(String, String), Known>,
+    /// In the order of their domains and names. A list takes half the memory of a map.
+    pub(super) all: Vec<Known>,
     pub(super) next: u32,
 }
 
@@ -86,7 +86,7 @@ impl MemoryStore {
     #[cfg(feature = "redis")]
     pub(crate) fn amend_overflow(&self) {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        lineages.by_name.values().for_each(|known| known.amend_overflow(self, &known.rule));
+        lineages.all.iter().for_each(|known| known.amend_overflow(self, &known.rule));
     }
 
     fn keep(
@@ -96,7 +96,7 @@ impl MemoryStore {
         keep: impl FnOnce(&mut Known),
     ) -> Result<Lineage, NoSuchRule> {
         let mut lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        match lineages.by_name.get_mut(&(domain.to_owned(), name.to_owned())) {
+        match lineages.named_mut(domain, name) {
             Some(known) if known.is_in_force => {
                 known.is_kept = true;
                 keep(known);
@@ -116,7 +116,7 @@ impl Lineages {
         at: Timestamp,
     ) -> Result<(), PolicyErrors> {
         for (number, rule) in policy.rules().iter().enumerate() {
-            let Some(known) = self.by_name.get(&identity(rule)) else { continue };
+            let Some(known) = self.named(rule.domain(), rule.name()) else { continue };
             let (bytes, limiters) = known.bytes_under(store, rule, at);
             let cap = most_bytes(rule.spec());
             if bytes > cap {
@@ -128,8 +128,9 @@ impl Lineages {
 
     /// The rules that a policy changes, or removes.
     fn changed_by(&self, policy: &Policy) -> Vec<Lineage> {
-        let changed = self.by_name.values().filter(|known| {
-            let next = policy.named(known.rule.domain(), known.rule.name());
+        let changed = self.all.iter().filter(|known| {
+            let (domain, name) = known.name();
+            let next = policy.named(domain, name);
             !next.is_ok_and(|(_, next)| next.spec() == known.rule.spec())
         });
         changed.map(|known| known.of_rule.lineage).collect()
@@ -144,20 +145,20 @@ impl Lineages {
         at: &impl Fn() -> Timestamp,
         migrations: &mut Migrations,
     ) -> MemoryGeneration {
-        let all = self.by_name.values_mut();
-        all.for_each(|known| {
+        self.all.iter_mut().for_each(|known| {
             known.is_in_force = false;
             known.supersede();
         });
         let at = at();
         store.whole.cap_keys(policy.max_keys().map(|most| most.get()));
+        self.begin_new(store, &policy, at);
         let rules = policy.rules().iter();
         let rules: Vec<_> =
             rules.map(|rule| self.follow_rule(store, number, rule, at, migrations)).collect();
-        let removed = self.by_name.values_mut().filter(|known| !known.is_in_force);
+        let removed = self.all.iter_mut().filter(|known| !known.is_in_force);
         // A rule that was removed before keeps the time of that.
         removed.for_each(|known| known.removed_at = known.removed_at.or(Some(at)));
-        let removed = self.by_name.values().filter(|known| !known.is_in_force);
+        let removed = self.all.iter().filter(|known| !known.is_in_force);
         let removed = removed.flat_map(|known| known.of_rule.tables.iter().cloned());
         MemoryGeneration { number, policy: Arc::clone(&policy), rules, removed: removed.collect() }
     }
@@ -170,12 +171,10 @@ impl Lineages {
         at: Timestamp,
         migrations: &mut Migrations,
     ) -> TablesOfRule {
-        let next = &mut self.next;
-        let known = self.by_name.entry(identity(rule)).or_insert_with(|| {
-            let lineage = Lineage::of_rule(*next);
-            *next += 1;
-            Known::new(store, rule, lineage, at)
-        });
+        let name = (rule.domain(), rule.name());
+        let place = self.all.partition_point(|known| known.name() < name);
+        // It is there: `begin_new` added the rules of the policy.
+        let known = &mut self.all[place];
         if !known.has_same_limiters(store, rule) {
             // Nothing remembered of the old limiters applies to the others.
             known.of_rule.lineage = known.of_rule.lineage.with_other_limiters();
@@ -190,9 +189,32 @@ impl Lineages {
         known.of_rule.clone()
     }
 
+    /// Adds the rules of a policy that are not known yet.
+    fn begin_new(&mut self, store: &MemoryStore, policy: &Policy, at: Timestamp) {
+        let Self { all, next } = self;
+        let known_before = all.len();
+        all.reserve_exact(policy.rules().len().saturating_sub(known_before));
+        for rule in policy.rules() {
+            if place_of(&all[..known_before], rule.domain(), rule.name()).is_err() {
+                all.push(Known::new(store, rule, Lineage::of_rule(*next), at));
+                *next += 1;
+            }
+        }
+        all.sort_by(|one, other| one.name().cmp(&other.name()));
+    }
+
+    pub(super) fn named(&self, domain: &str, name: &str) -> Option<&Known> {
+        self.all.get(place_of(&self.all, domain, name).ok()?)
+    }
+
+    pub(super) fn named_mut(&mut self, domain: &str, name: &str) -> Option<&mut Known> {
+        let place = place_of(&self.all, domain, name).ok()?;
+        self.all.get_mut(place)
+    }
+
     /// Drops removed rules whose limiters are all idle.
     fn drop_idle(&mut self, store: &MemoryStore, now: Timestamp) {
-        self.by_name.retain(|_, known| {
+        self.all.retain(|known| {
             known.is_in_force
                 || known.is_kept
                 || !known.is_idle(now)
@@ -201,6 +223,7 @@ impl Lineages {
     }
 }
 
-fn identity(rule: &PolicyRule) -> (String, String) {
-    (rule.domain().to_owned(), rule.name().to_owned())
+/// The place of a rule in a list in the order of domains and names.
+fn place_of(all: &[Known], domain: &str, name: &str) -> Result<usize, usize> {
+    all.binary_search_by(|known| known.name().cmp(&(domain, name)))
 }

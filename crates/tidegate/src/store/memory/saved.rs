@@ -42,7 +42,7 @@ impl MemoryStore {
         put_list(&mut payload, secret.iter(), |to, word| put_number(to, *word));
         blocks.put(Kind::Head, &payload)?;
         let mut limiters = 0;
-        for known in lineages.by_name.values().filter(|known| known.is_in_force) {
+        for known in lineages.all.iter().filter(|known| known.is_in_force) {
             blocks.put(Kind::Rule, &described(known))?;
             let tables = known.of_rule.tables.iter();
             limiters += save_tables(blocks, tables, known.of_rule.is_per_key, clock)?;
@@ -53,8 +53,12 @@ impl MemoryStore {
     /// The lineages of all rules that are or were in force.
     pub(crate) fn lineages(&self) -> Vec<(Identity, Lineage)> {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let all = lineages.by_name.iter();
-        all.map(|(identity, known)| (identity.clone(), known.of_rule.lineage)).collect()
+        let all = lineages.all.iter();
+        let all = all.map(|known| {
+            let (domain, name) = known.name();
+            ((domain.to_owned(), name.to_owned()), known.of_rule.lineage)
+        });
+        all.collect()
     }
 }
 
@@ -179,7 +183,7 @@ impl<'s> Loading<'s> {
         let first_free = u32::try_from(first_free).ok().filter(|number| *number <= u32::MAX / 2)?;
         let mut lineages = store.changing.lock().unwrap_or_else(PoisonError::into_inner);
         lineages.next = lineages.next.checked_add(first_free)?;
-        for known in lineages.by_name.values_mut() {
+        for known in &mut lineages.all {
             let [rule, limiters] = known.of_rule.lineage.numbers();
             known.of_rule.lineage = Lineage::from_numbers([rule + first_free, limiters]);
         }
@@ -197,7 +201,8 @@ impl<'s> Loading<'s> {
         }
         let is_kept = self.prepare(&saved);
         let lineages = self.store.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lineages.by_name.get(&saved.identity).filter(|_| is_kept);
+        let (domain, name) = &saved.identity;
+        let known = lineages.named(domain, name).filter(|_| is_kept);
         let SavedRule { has_own, variants, .. } = saved;
         Some(Target {
             tables: known.map(|known| known.of_rule.tables.clone()).unwrap_or_default(),
@@ -212,7 +217,8 @@ impl<'s> Loading<'s> {
     /// override they come now. Returns whether the store has the rule, with the same key.
     fn prepare(&self, saved: &SavedRule) -> bool {
         let mut lineages = self.store.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lineages.by_name.get_mut(&saved.identity).filter(|known| known.is_in_force);
+        let (domain, name) = &saved.identity;
+        let known = lineages.named_mut(domain, name).filter(|known| known.is_in_force);
         let Some(known) = known else { return false };
         known.of_rule.lineage = saved.lineage;
         if known.rule.spec().key != saved.key {
