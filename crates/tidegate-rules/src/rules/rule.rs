@@ -72,22 +72,25 @@ impl Override {
 }
 
 /// The overrides of a rule: the first that matches applies.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct Overrides {
     all: Vec<Override>,
-    /// `None` without overrides, as in most of many rules.
-    index: Option<Box<Index>>,
+    index: Index,
 }
 
 impl Overrides {
-    pub(super) fn new(all: Vec<Override>) -> Self {
+    /// `None` without overrides, as in most of many rules.
+    pub(super) fn new(all: Vec<Override>) -> Option<Box<Self>> {
+        if all.is_empty() {
+            return None;
+        }
         let required = all.iter().enumerate().map(|(number, other)| {
             // A name with a place, such as `user#2`, may be the whole name of an entry: the index cannot require it.
             let entries = other.entries.iter().filter(|(name, _)| place_of(name).is_none());
             (number, entries.map(|(name, value)| (name.as_str(), Some(value.as_str()))).collect())
         });
-        let index = (!all.is_empty()).then(|| Box::new(Index::new(&required.collect::<Vec<_>>())));
-        Self { all, index }
+        let index = Index::new(&required.collect::<Vec<_>>());
+        Some(Box::new(Self { all, index }))
     }
 
     /// Returns the number of the override that applies to a descriptor, whose key has these values of entries.
@@ -96,9 +99,8 @@ impl Overrides {
         descriptor: &Descriptor<'_>,
         value_of: impl Fn(&str) -> Option<&'v str>,
     ) -> Option<usize> {
-        let index = self.index.as_ref()?;
         let mut first = None;
-        index.visit(descriptor, |number| {
+        self.index.visit(descriptor, |number| {
             // The index visits in no order, and the first override in the order of the rule applies.
             let is_earlier = first.is_none_or(|first| number < first);
             if is_earlier && self.all.get(number).is_some_and(|other| other.holds_for(&value_of)) {
@@ -130,7 +132,7 @@ pub struct PolicyRule {
 pub(super) struct Checked {
     pub(super) spec: RuleSpec,
     pub(super) base: Rule,
-    pub(super) overrides: Overrides,
+    pub(super) overrides: Option<Box<Overrides>>,
     pub(super) names: Names,
 }
 
@@ -199,7 +201,7 @@ impl PolicyRule {
     pub fn variant(&self, number: usize) -> &Rule {
         number
             .checked_sub(1)
-            .and_then(|i| self.checked.overrides.all.get(i))
+            .and_then(|i| self.checked.overrides.as_ref()?.all.get(i))
             .map_or(&self.checked.base, |o| &o.rule)
     }
 
@@ -207,7 +209,7 @@ impl PolicyRule {
     #[must_use]
     #[inline]
     pub fn variants(&self) -> usize {
-        1 + self.checked.overrides.all.len()
+        1 + self.checked.overrides.as_ref().map_or(0, |overrides| overrides.all.len())
     }
 
     /// The entries of `when`, each with the pattern of its value.
@@ -371,10 +373,8 @@ impl RuleInternals for PolicyRule {
 
     #[inline]
     fn variant_for(&self, descriptor: &Descriptor<'_>) -> usize {
-        if self.checked.overrides.all.is_empty() {
-            return 0;
-        }
-        let number = self.checked.overrides.find(descriptor, |name| self.value(descriptor, name));
+        let Some(overrides) = &self.checked.overrides else { return 0 };
+        let number = overrides.find(descriptor, |name| self.value(descriptor, name));
         number.map_or(0, |number| number + 1)
     }
 }
@@ -382,12 +382,7 @@ impl RuleInternals for PolicyRule {
 /// Returns a rule of the default domain that matches everything, with these values.
 pub fn rule_of_values(name: &str, values: &Rule) -> PolicyRule {
     let spec = RuleSpec::new(name, *values.spec());
-    let checked = Checked {
-        spec,
-        base: values.clone(),
-        overrides: Overrides::default(),
-        names: Names::default(),
-    };
+    let checked = Checked { spec, base: values.clone(), overrides: None, names: Names::default() };
     PolicyRule { checked: Arc::new(checked) }
 }
 
