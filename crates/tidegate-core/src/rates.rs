@@ -3,7 +3,9 @@
 //! All of these limits have one window W, so d * N / W units drain in d microseconds under a limit N. Sums of d * N are
 //! whole numbers, and nothing is rounded before the end.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::mem;
 
 use crate::time::Timestamp;
 
@@ -13,7 +15,7 @@ const KEPT: usize = 8;
 /// The limits that were in force before the present one, each until a time, oldest first. Before the oldest change that
 /// is kept the fastest limit counts, so that less comes back, and never more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rates(Vec<Former>);
+pub struct Rates(Box<[Former]>);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Former {
@@ -29,13 +31,15 @@ impl Rates {
             return;
         }
         let mut new = Former { limit, until: at };
-        // Before, so that the list never needs space for more than it keeps.
-        if self.0.len() == KEPT {
-            let oldest = self.0.remove(0);
-            let next = self.0.first_mut().unwrap_or(&mut new);
+        // Changes are seldom, so the list is made again for each.
+        let mut all = mem::take(&mut self.0).into_vec();
+        if all.len() == KEPT {
+            let oldest = all.remove(0);
+            let next = all.first_mut().unwrap_or(&mut new);
             next.limit = next.limit.max(oldest.limit);
         }
-        self.0.push(new);
+        all.push(new);
+        self.0 = all.into();
     }
 
     /// The rates of a level that drained under one of two, it is not known which: the faster at each time. Both end at
@@ -73,7 +77,7 @@ impl Rates {
     }
 
     pub(crate) const fn heap_bytes(&self) -> usize {
-        self.0.capacity() * size_of::<Former>()
+        self.0.len() * size_of::<Former>()
     }
 
     pub(crate) const fn is_none(&self) -> bool {
@@ -81,7 +85,7 @@ impl Rates {
     }
 
     pub(crate) fn forget(&mut self) {
-        self.0 = Vec::new();
+        self.0 = Box::default();
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) struct Succession<T: ?Sized> {
     pub(super) rates: Rates,
     /// Twice the number of the first generation that may ask; plus one while there are tables that it succeeds.
     mark: AtomicU64,
-    old: RwLock<Vec<Arc<T>>>,
+    old: RwLock<Box<[Arc<T>]>>,
 }
 
 impl<T: ?Sized> Succession<T> {
@@ -48,7 +48,7 @@ impl<T: ?Sized> Succession<T> {
         let mark = AtomicU64::new(u64::from(!old.is_empty()));
         let meaning_since = Timestamp::EPOCH;
         let rates = Rates::default();
-        Self { rule, at, meaning_since, rates, mark, old: RwLock::new(old) }
+        Self { rule, at, meaning_since, rates, mark, old: RwLock::new(old.into()) }
     }
 
     /// Returns the step on a limiter of the table, which knows since when its rule has its meaning.
@@ -91,6 +91,6 @@ impl<T: ?Sized> Succession<T> {
         let mark = self.mark.load(Acquire);
         // First the mark: a step that sees it looks into no old table.
         self.mark.store(mark - mark % 2, Release);
-        self.old.write().unwrap_or_else(PoisonError::into_inner).clear();
+        *self.old.write().unwrap_or_else(PoisonError::into_inner) = Box::default();
     }
 }
