@@ -4,6 +4,8 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use smallvec::SmallVec;
+
 use crate::request::Descriptor;
 
 /// Up to this many, looking at all of them is faster than the index.
@@ -25,7 +27,8 @@ pub(super) struct Index {
 #[derive(Clone, Debug, Default)]
 struct NumbersByValue {
     with_any_value: Vec<usize>,
-    by_value: HashMap<String, Vec<usize>>,
+    /// Most values have one number.
+    by_value: HashMap<Box<str>, SmallVec<[usize; 1]>>,
 }
 
 /// A required entry: its name, and its value if only one matches.
@@ -47,17 +50,15 @@ impl Index {
         for (number, required) in all {
             // A number needs all its entries, so it is listed under one: where it is found in vain most seldom.
             let rarest = required.iter().min_by_key(|required| uses.get(required).copied());
-            let list = match rarest {
-                None => &mut index.unindexed,
-                Some(&(name, value)) => {
-                    let named = index.by_name.entry(name.to_owned()).or_default();
-                    match value {
-                        None => &mut named.with_any_value,
-                        Some(value) => named.by_value.entry(value.to_owned()).or_default(),
-                    }
-                }
+            let Some(&(name, value)) = rarest else {
+                index.unindexed.push(*number);
+                continue;
             };
-            list.push(*number);
+            let named = index.by_name.entry(name.to_owned()).or_default();
+            match value {
+                None => named.with_any_value.push(*number),
+                Some(value) => named.by_value.entry(value.into()).or_default().push(*number),
+            }
         }
         index
     }

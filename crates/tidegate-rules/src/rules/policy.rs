@@ -5,6 +5,7 @@
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
 
 use super::attached::Attached;
 use super::check::check;
@@ -52,7 +53,7 @@ pub enum ResetField {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub(super) rules: Vec<PolicyRule>,
-    by_domain: BTreeMap<String, Domain>,
+    by_domain: BTreeMap<String, Arc<Domain>>,
     max_keys: Option<NonZeroUsize>,
     revision: Option<NonZeroU32>,
     store: Option<StoreSettings>,
@@ -62,8 +63,8 @@ pub struct Policy {
     attached: Attached,
 }
 
-/// The rules of one domain.
-#[derive(Clone, Debug)]
+/// The rules of one domain, shared by the copies of a policy.
+#[derive(Debug)]
 struct Domain {
     /// Their numbers, in the order they were written.
     rules: Vec<usize>,
@@ -90,7 +91,7 @@ impl Policy {
                 let numbers: Vec<_> = all.into_iter().map(|(number, _)| number).collect();
                 let mut by_name = numbers.clone();
                 by_name.sort_by_key(|number| rules.get(*number).map(PolicyRule::name));
-                (name.to_owned(), Domain { rules: numbers, by_name, index })
+                (name.to_owned(), Arc::new(Domain { rules: numbers, by_name, index }))
             })
             .collect();
         Ok(Self { rules, by_domain, ..Self::default() })
