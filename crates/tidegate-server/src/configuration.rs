@@ -1,4 +1,4 @@
-//! The configuration in force: its text, and its replacement by another configuration. SIGHUP and the watch of the
+//! The configuration in force: the tag of its text, and its replacement by another configuration. SIGHUP and the watch of the
 //! file call [`Configuration::reload`], and `PUT /v1/rules` calls [`Configuration::put`]; both put rules in force
 //! through [`Limiters::replace`], all or nothing.
 
@@ -73,7 +73,7 @@ pub(crate) struct Configuration {
 /// The configuration in force.
 #[derive(Debug)]
 struct LoadedConfig {
-    text: String,
+    /// The entity tag of its text, which is long for many rules and not kept.
     etag: String,
     /// The fields of `[server]` that have an effect.
     server: SectionValues,
@@ -100,7 +100,7 @@ impl Configuration {
     pub(crate) fn new(limiters: Arc<Limiters>, origin: ConfigOrigin, level: LevelSwitch) -> Self {
         let ConfigOrigin { file, text, server, read } = origin;
         let tried = Mutex::new(hash(&text));
-        let loaded = Mutex::new(Arc::new(LoadedConfig { etag: etag(&text), text, server }));
+        let loaded = Mutex::new(Arc::new(LoadedConfig { etag: etag(&text), server }));
         Self { limiters, file, read, level, changing: tried, loaded }
     }
 
@@ -123,6 +123,12 @@ impl Configuration {
     /// Reads the file again and puts it in force, all of it or nothing. The outcome is logged; the
     /// watch tries and logs each content once. This blocks while the file is read.
     pub(crate) fn reload(&self, cause: Cause) {
+        self.try_file(cause);
+        // Also of a file that says what is in force already: its text was read.
+        return_free_memory();
+    }
+
+    fn try_file(&self, cause: Cause) {
         let Some(file) = &self.file else {
             tracing::info!("{cause}: the rules are built in, so there is no file to read again");
             return;
@@ -140,7 +146,7 @@ impl Configuration {
             return;
         }
         let file = file.display();
-        if let Err(wrong) = text.and_then(|text| self.try_text(&file.to_string(), text, &cause)) {
+        if let Err(wrong) = text.and_then(|text| self.try_text(&file.to_string(), &text, &cause)) {
             self.reloads().failed(wrong.lines().join("\n"));
             tracing::error!(%cause, "{file} cannot be put in force; the configuration before stays");
             for mistake in wrong.lines().iter().take(MOST_NAMED) {
@@ -149,22 +155,22 @@ impl Configuration {
         }
     }
 
-    fn try_text(&self, name: &str, text: String, cause: &dyn fmt::Display) -> Result<(), Wrong> {
+    fn try_text(&self, name: &str, text: &str, cause: &dyn fmt::Display) -> Result<(), Wrong> {
         let before = self.loaded();
-        if before.text == text {
+        let etag = etag(text);
+        if before.etag == etag {
             self.reloads().succeeded();
             tracing::info!(%cause, "{name} says what is in force already");
             return Ok(());
         }
-        let candidate = (self.read)(name, &text)?;
+        let candidate = (self.read)(name, text)?;
         // Compared before the policy in force is replaced.
         let diff = self.diff(&candidate);
         // Only this step may still fail, and it leaves the policy before in force.
         self.limiters.replace(candidate.policy).map_err(Wrong::of_rules)?;
-        self.follow(candidate.level, &candidate.server, text);
+        self.follow(candidate.level, &candidate.server, etag);
         self.reloads().succeeded();
         self.log(cause, &before.etag, &diff);
-        return_free_memory();
         Ok(())
     }
 
@@ -178,15 +184,15 @@ impl Configuration {
         )
     }
 
-    /// Follows a text whose rules are in force by now. Its tag is set last, so that a caller who reads the tag and then
+    /// Follows a text whose rules are in force by now. The tag is set last, so that a caller who reads the tag and then
     /// the rules never has a tag newer than the rules.
-    fn follow(&self, level: LogLevel, server: &SectionValues, text: String) {
+    fn follow(&self, level: LogLevel, server: &SectionValues, etag: String) {
         self.level.set(level);
         let before = self.loaded();
         // The other fields stay as they were at the start, so that every later difference names them again.
         let fields = before.server.iter().filter(|(name, _)| needs_restart(name));
         let fields = fields.chain(server.iter().filter(|(name, _)| !needs_restart(name)));
-        let loaded = LoadedConfig { etag: etag(&text), text, server: fields.cloned().collect() };
+        let loaded = LoadedConfig { etag, server: fields.cloned().collect() };
         *self.locked() = Arc::new(loaded);
     }
 

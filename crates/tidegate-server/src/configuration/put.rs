@@ -7,7 +7,8 @@ use std::sync::PoisonError;
 use tidegate_lab::diff::PolicyDiff;
 
 use super::rewrite::Rewrite;
-use super::{Configuration, hash};
+use super::{Configuration, etag, hash};
+use crate::allocator::return_free_memory;
 use crate::failure::Failure;
 use crate::policy::Wrong;
 
@@ -74,6 +75,7 @@ impl Configuration {
         let who = format!("PUT by {}", proposal.who);
         let text = hash(&proposal.text);
         let done = self.try_put(proposal, &who);
+        return_free_memory();
         match &done {
             _ if is_dry_run => {}
             // The watch finds a changed file next, and need not load it again.
@@ -121,18 +123,18 @@ impl Configuration {
             return Ok(Proposed { etag: before.etag.clone(), diff });
         }
         // The file comes first: it can be put back, while rules that were in force have decided already.
-        Rewrite::prepare(file, &before.text, &text)
+        let old = Rewrite::prepare(file, |content| etag(content) == before.etag, &text)
             .and_then(Rewrite::commit)
             .map_err(|why| PutRefused::Conflict(format!("{}: {why}", file.display())))?;
         if let Err(errors) = self.limiters.replace(candidate.policy) {
-            let back = Rewrite::prepare(file, &text, &before.text).and_then(Rewrite::commit);
-            if let Err(why) = back {
+            let back = Rewrite::prepare(file, |content| content == text, &old);
+            if let Err(why) = back.and_then(Rewrite::commit) {
                 let file = file.display();
                 tracing::error!(why, "{file} keeps a configuration that is not in force");
             }
             return Err(PutRefused::Wrong(Wrong::of_rules(errors)));
         }
-        self.follow(candidate.level, &candidate.server, text);
+        self.follow(candidate.level, &candidate.server, etag(&text));
         self.reloads().succeeded();
         self.log(&who, &before.etag, &diff);
         Ok(Proposed { etag: self.etag(), diff })

@@ -25,18 +25,25 @@ pub(super) struct Rewrite {
 
 impl Rewrite {
     /// Writes `text` next to the file, with its owner and permissions, if the file still has the
-    /// content that was `loaded`. Links are followed: the file that they lead to is replaced.
+    /// content that was loaded, as `is_loaded` says. Links are followed: the file that they lead to is replaced.
     ///
     /// # Errors
     /// Returns why the file cannot be written, or that it has changed.
-    pub(super) fn prepare(file: &Path, loaded: &str, text: &str) -> Result<Self, String> {
+    pub(super) fn prepare(
+        file: &Path,
+        is_loaded: impl FnOnce(&str) -> bool,
+        text: &str,
+    ) -> Result<Self, String> {
         let path = fs::canonicalize(file).map_err(because)?;
         if !fs::metadata(&path).map_err(because)?.is_file() {
             // Reading a pipe would wait for its writer.
             return Err("is no regular file, so that no other can take its place".to_owned());
         }
         // Before the lock is taken: a caller with an old text must not keep the lock from another.
-        check(&path, loaded)?;
+        let loaded = content_of(&path)?;
+        if !is_loaded(&loaded) {
+            return Err(CHANGED.to_owned());
+        }
         let lock = File::open(&path).map_err(because)?;
         match lock.try_lock() {
             Err(TryLockError::WouldBlock) => {
@@ -47,28 +54,26 @@ impl Rewrite {
         }
         let metadata = lock.metadata().map_err(because)?;
         let new = written(&path, &metadata, text).map_err(because)?;
-        Ok(Self { new, path, loaded: loaded.to_owned(), lock })
+        Ok(Self { new, path, loaded, lock })
     }
 
-    /// Puts the new content in place, if the old content is still there.
+    /// Puts the new content in place, if the old content is still there; returns the old content.
     ///
     /// # Errors
     /// Returns the reason if it cannot, or that the file has changed. The old content stays in place then.
-    pub(super) fn commit(self) -> Result<(), String> {
+    pub(super) fn commit(self) -> Result<String, String> {
         let Self { new, path, loaded, lock } = self;
-        check(&path, &loaded)?;
         // The lock belongs to a file and not to a path: another process may have put another file there.
-        if !is_at(&lock.metadata().map_err(because)?, &path) {
+        if content_of(&path)? != loaded || !is_at(&lock.metadata().map_err(because)?, &path) {
             return Err(CHANGED.to_owned());
         }
-        new.put_in_place().map_err(because)
+        new.put_in_place().map_err(because)?;
+        Ok(loaded)
     }
 }
 
-/// `Ok` if the file has this content.
-fn check(path: &Path, loaded: &str) -> Result<(), String> {
-    let content = config::read_text(path).map_err(|errors| errors.to_string())?;
-    if content == loaded { Ok(()) } else { Err(CHANGED.to_owned()) }
+fn content_of(path: &Path) -> Result<String, String> {
+    config::read_text(path).map_err(|errors| errors.to_string())
 }
 
 /// The text in a file of its own, with the owner, the group and the permissions of another.
@@ -109,17 +114,21 @@ mod tests {
         (folder, file)
     }
 
+    fn prepare(file: &Path, loaded: &str, text: &str) -> Result<Rewrite, String> {
+        Rewrite::prepare(file, |content| content == loaded, text)
+    }
+
     #[test]
     fn permissions_are_kept_links_are_followed_and_nothing_else_is_left() {
         let (folder, file) = folder_of_one();
         fs::set_permissions(&file, PermissionsExt::from_mode(0o640)).unwrap();
         let link = folder.path().join("link");
         symlink("rules.toml", &link).unwrap();
-        Rewrite::prepare(&link, "old", "new").unwrap().commit().unwrap();
+        assert_eq!(prepare(&link, "old", "new").unwrap().commit().unwrap(), "old");
         assert_eq!(fs::read_to_string(&file).unwrap(), "new");
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
         assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        drop(Rewrite::prepare(&link, "new", "newer").unwrap());
+        drop(prepare(&link, "new", "newer").unwrap());
         assert_eq!(fs::read_to_string(&file).unwrap(), "new", "not committed");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
     }
@@ -127,23 +136,23 @@ mod tests {
     #[test]
     fn two_processes_on_one_file_do_not_overwrite_each_other() {
         let (_folder, file) = folder_of_one();
-        let first = Rewrite::prepare(&file, "old", "first").unwrap();
-        let second = Rewrite::prepare(&file, "old", "second").map(|_| ()).unwrap_err();
+        let first = prepare(&file, "old", "first").unwrap();
+        let second = prepare(&file, "old", "second").map(|_| ()).unwrap_err();
         assert!(second.contains("another process"), "{second}");
         first.commit().unwrap();
-        let late = Rewrite::prepare(&file, "old", "second").map(|_| ()).unwrap_err();
+        let late = prepare(&file, "old", "second").map(|_| ()).unwrap_err();
         assert!(late.contains("changed since it was loaded"), "{late}");
-        Rewrite::prepare(&file, "first", "second").unwrap().commit().unwrap();
+        prepare(&file, "first", "second").unwrap().commit().unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "second");
     }
 
     #[test]
     fn an_edit_by_somebody_else_is_kept_until_the_last_moment() {
         let (folder, file) = folder_of_one();
-        let ready = Rewrite::prepare(&file, "old", "new").unwrap();
+        let ready = prepare(&file, "old", "new").unwrap();
         fs::write(&file, "edit").unwrap();
         assert!(ready.commit().unwrap_err().contains("changed since it was loaded"));
-        let ready = Rewrite::prepare(&file, "edit", "new").unwrap();
+        let ready = prepare(&file, "edit", "new").unwrap();
         let other = folder.path().join("other");
         fs::write(&other, "edit").unwrap();
         fs::rename(&other, &file).unwrap();
