@@ -132,7 +132,8 @@ pub(super) fn read_in_parts(
     least_bytes: usize,
     own: Option<&Section<'_>>,
 ) -> Option<(Policy, SectionValues)> {
-    let mut specs = Vec::new();
+    // A list that grows is copied many times, and leaves free memory that the limiters would use again.
+    let mut specs = Vec::with_capacity(parts::headers(text).count());
     let mut settings = Settings::default();
     let is_read = parts::read_each(text, least_bytes, |part, table| {
         let source = ConfigSource::new("", part);

@@ -48,7 +48,7 @@ fn of(text: &str, least_bytes: usize) -> Vec<&str> {
 }
 
 /// The positions of the headers of rules. A text or a list of several lines may have lines that look alike.
-fn headers(text: &str) -> impl Iterator<Item = usize> {
+pub(super) fn headers(text: &str) -> impl Iterator<Item = usize> {
     let mut open = 0_usize;
     let tokens = Source::new(text).lex().filter(move |token| {
         let is_outside = open == 0;

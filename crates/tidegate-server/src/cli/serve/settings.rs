@@ -10,6 +10,7 @@ use tidegate::config::{self, ConfigErrors, SectionValues};
 
 use super::super::{guard, listeners, sources};
 use super::flags::{ServeArgs, command};
+use crate::allocator::return_free_memory;
 use crate::configuration::{Candidate, ConfigOrigin};
 use crate::failure::Failure;
 use crate::policy::{self, Wrong};
@@ -103,6 +104,8 @@ fn read(
     given: &[OsString],
 ) -> Result<(Policy, SectionValues, ServeArgs), Wrong> {
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
+    // Before the limiters are made: memory that is used again counts whole, even where little of it is needed.
+    return_free_memory();
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
     // With `--store` the policy gets its store after this.
     let splits = if args.store.is_none() { policy::check_splits(&policy) } else { Ok(()) };
