@@ -1,13 +1,14 @@
-//! Gives back and settles units.
+//! Gives back and settles units, and takes leases, whose units are given back later.
 //!
-//! These are the steps that refuse nothing: refunds, settlements of reservations, reported usage and resets.
+//! Most of these steps refuse nothing: refunds, settlements of reservations, reported usage and resets.
 
 use core::mem;
 
 use super::Held;
 use crate::algorithm::Algorithm;
+use crate::decision::Verdict;
 use crate::past::Since;
-use crate::time::{Timestamp, Token};
+use crate::time::{Micros, Timestamp, Token};
 
 /// The units that a reservation is settled for.
 #[derive(Clone, Copy, Debug, Default)]
@@ -177,5 +178,64 @@ impl<R: Algorithm> Held<'_, R> {
             let (state, at) = self.advanced(now);
             algorithm.give_back(state, at, units);
         }
+    }
+
+    /// Takes the cost as a lease that lasts `life` at most. Returns the instant before which the units can be
+    /// spent; `None` if nothing was taken, because the cost does not fit or the algorithm grants no leases.
+    ///
+    /// ```
+    /// use std::time::Duration;
+    /// use tidegate_core::{Algorithm, AlgorithmKind, Held, Micros, Rule, Spec, Timestamp, Visitor};
+    ///
+    /// struct Leased;
+    ///
+    /// impl Visitor for Leased {
+    ///     type Out = Option<Timestamp>;
+    ///
+    ///     fn visit<R: Algorithm>(self, algorithm: &R) -> Option<Timestamp> {
+    ///         let at = Timestamp::from_micros(950_000);
+    ///         Held::new(algorithm, &mut None, 10).lease(at, Micros::from_millis(200))
+    ///     }
+    /// }
+    ///
+    /// let second = Duration::from_secs(1);
+    /// let window = Rule::new(Spec::new(AlgorithmKind::FixedWindow, 100, second))?;
+    /// assert_eq!(window.visit(Leased), Some(Some(Timestamp::from_micros(1_000_000))));
+    ///
+    /// let bucket = Rule::new(Spec::new(AlgorithmKind::TokenBucket, 100, second))?;
+    /// assert_eq!(bucket.visit(Leased), Some(Some(Timestamp::from_micros(1_150_000))));
+    /// # Ok::<(), tidegate_core::RuleErrors>(())
+    /// ```
+    pub fn lease(&mut self, now: Timestamp, life: Micros) -> Option<Timestamp> {
+        self.advance(now);
+        let algorithm = self.algorithm();
+        let at = self.at();
+        let state = self.state()?;
+        let end = algorithm.lease_end(state, at)?.min(at.plus(life));
+        // On a copy, because a denied lease changes nothing.
+        let mut prepared = state.clone();
+        algorithm.prepare(&mut prepared, end);
+        if algorithm.decide(&prepared, at, self.cost()) != Verdict::Allow {
+            return None;
+        }
+        self.replace(prepared);
+        self.take();
+        Some(end)
+    }
+
+    /// Gives back the cost as units of a lease that was taken at `since`, and that are not spent any more. Returns
+    /// how many of them still counted.
+    pub fn give_back_lease(&mut self, now: Timestamp, since: Timestamp) -> u64 {
+        let Some(mut state) = self.state().cloned() else { return 0 };
+        let at = self.algorithm().advance(&mut state, now);
+        // The clock stepped back by more than W, and the state that knew the units was lost.
+        if since.since(at) > self.algorithm().window() {
+            return 0;
+        }
+        let returned = self.algorithm().give_back_lease(&mut state, at, self.cost(), since);
+        if returned > 0 {
+            self.replace(state);
+        }
+        returned
     }
 }
