@@ -8,7 +8,7 @@ use tidegate::{AlgorithmKind, Decision, OnFull, Outcome};
 
 use crate::kit::{every_capped_subject, every_gate_of_one_step, kit};
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
-use crate::subjects::{CappedCase, GateCase, Subject, per_day};
+use crate::subjects::{Capped, Case, Store, Subject, per_day};
 
 every_capped_subject! {
     keys_beyond_the_cap_share_one_limiter_or_are_refused,
@@ -30,13 +30,13 @@ every_gate_of_one_step! {
     nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space,
 }
 
-impl<'k> CappedCase<'k> {
+impl<'k> Case<'k, dyn Capped> {
     fn capped(&self, limit: u64, max_keys: usize, on_full: OnFull) -> Box<dyn Subject + 'k> {
         self.kind.capped(per_day(self.algorithm, limit), max_keys, on_full)
     }
 }
 
-fn keys_beyond_the_cap_share_one_limiter_or_are_refused(case: &CappedCase<'_>) {
+fn keys_beyond_the_cap_share_one_limiter_or_are_refused(case: &Case<'_, dyn Capped>) {
     for (on_full, shared) in [(OnFull::Share, 3), (OnFull::Refuse, 0)] {
         let subject = case.capped(3, 20, on_full);
         (0..20).for_each(|key| assert!(subject.admits(&key.to_string(), 1)));
@@ -54,7 +54,7 @@ fn keys_beyond_the_cap_share_one_limiter_or_are_refused(case: &CappedCase<'_>) {
     }
 }
 
-fn the_cap_is_hard_under_a_flood_of_keys(case: &CappedCase<'_>) {
+fn the_cap_is_hard_under_a_flood_of_keys(case: &Case<'_, dyn Capped>) {
     let cap = case.kind.asks() * 2;
     // Keys without room share one unit.
     for (on_full, more) in [(OnFull::Share, 1), (OnFull::Refuse, 0)] {
@@ -73,7 +73,7 @@ fn the_cap_is_hard_under_a_flood_of_keys(case: &CappedCase<'_>) {
 }
 
 /// A key that took nothing there, or long ago, would give the others more than the limit.
-fn a_refund_of_a_key_without_space_gives_nobody_a_credit(case: &CappedCase<'_>) {
+fn a_refund_of_a_key_without_space_gives_nobody_a_credit(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(5, 1, OnFull::Share);
     assert!(subject.admits("first", 1) && subject.admits("second", 4));
     for key in ["never came", "second"] {
@@ -83,7 +83,7 @@ fn a_refund_of_a_key_without_space_gives_nobody_a_credit(case: &CappedCase<'_>) 
     assert_eq!(subject.refund("first", 1).remaining, 5, "a key with a limiter gets its units back");
 }
 
-fn a_key_without_space_resets_nothing_of_the_others(case: &CappedCase<'_>) {
+fn a_key_without_space_resets_nothing_of_the_others(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(5, 1, OnFull::Share);
     assert!(["first", "second", "third"].iter().all(|key| subject.admits(key, 2)));
     subject.reset("second");
@@ -91,7 +91,7 @@ fn a_key_without_space_resets_nothing_of_the_others(case: &CappedCase<'_>) {
 }
 
 /// This holds even if the key has found room since.
-fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &CappedCase<'_>) {
+fn what_was_reserved_from_the_shared_limiter_goes_back_to_it(case: &Case<'_, dyn Capped>) {
     let subject = case.capped(10, 1, OnFull::Share);
     assert!(subject.admits("first", 1));
     let one = subject.reserve("second", 6).ok().unwrap();
@@ -120,7 +120,7 @@ fn verdict(decision: &Decision) -> Discriminant<Outcome> {
     discriminant(&decision.outcome)
 }
 
-fn a_look_at_a_full_table_is_what_a_check_is(case: &CappedCase<'_>) {
+fn a_look_at_a_full_table_is_what_a_check_is(case: &Case<'_, dyn Capped>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let subject = case.capped(5, 1, on_full);
         assert!(subject.admits("first", 1));
@@ -140,13 +140,13 @@ const FIRST: Entries<'_> = &[("user", "a"), ("ip", "1")];
 const BEYOND: Entries<'_> = &[("user", "b"), ("ip", "2")];
 
 /// A gate with room for one key in each of two rules.
-fn narrow<'k>(case: &GateCase<'k>, on_full: OnFull) -> Box<dyn AnyGate + 'k> {
+fn narrow<'k>(case: &Case<'k, dyn Store>, on_full: OnFull) -> Box<dyn AnyGate + 'k> {
     let rule = |name: &str| case.rule(name, 5).key([name]).max_keys(1, on_full);
     case.gate([rule("user"), rule("ip")])
 }
 
 /// One limiter or two: keys with room, keys without, and one of each.
-fn a_gate_reports_which_keys_have_no_space_and_their_decisions(case: &GateCase<'_>) {
+fn a_gate_reports_which_keys_have_no_space_and_their_decisions(case: &Case<'_, dyn Store>) {
     for on_full in [OnFull::Share, OnFull::Refuse] {
         let gate = narrow(case, on_full);
         assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
@@ -173,7 +173,7 @@ fn a_gate_reports_which_keys_have_no_space_and_their_decisions(case: &GateCase<'
 }
 
 fn nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no_space(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     let gate = narrow(case, OnFull::Share);
     assert!(ask(&[(FIRST, 1)], |request| gate.admits(request)));
@@ -185,11 +185,11 @@ fn nobody_knows_who_took_what_of_the_shared_limiter_and_a_refund_says_who_has_no
             (answer.is_overflow(), answer.is_allowed())
         });
         assert_eq!(refunded, (true, true));
-        assert_eq!(seen(&*gate, BEYOND), [1, 1]);
+        assert_eq!(seen(gate.as_ref(), BEYOND), [1, 1]);
     }
     let full = narrow(case, OnFull::Refuse);
     assert!(ask(&[(FIRST, 1)], |request| full.admits(request)));
     assert!(ask(&[(BEYOND, 3)], |request| full.refund(request).is_allowed()));
     assert!(!ask(&[(FIRST, 1)], |request| gate.refund(request).is_overflow()));
-    assert_eq!(seen(&*gate, FIRST), [5, 5], "a key with a limiter gets its units back");
+    assert_eq!(seen(gate.as_ref(), FIRST), [5, 5], "a key with a limiter gets its units back");
 }

@@ -6,7 +6,7 @@ use tidegate::{ManualClock, Mode, RuleSpec, Spec};
 
 use crate::kit::{every_subject_in_memory, kit};
 use crate::subjects::gates::{ask, seen};
-use crate::subjects::{GateCase, MemoryCase, per_day};
+use crate::subjects::{Case, InMemory, Store, per_day};
 
 every_subject_in_memory! {
     what_was_taken_long_ago_is_not_given_back_to_the_window_of_today,
@@ -21,7 +21,7 @@ kit! {
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 const SECOND: Duration = Duration::from_secs(1);
 
-fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today(case: &MemoryCase<'_>) {
+fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, Spec::new(case.algorithm, 10, SECOND));
     let key = subject.keys()[0];
@@ -40,7 +40,7 @@ fn what_was_taken_long_ago_is_not_given_back_to_the_window_of_today(case: &Memor
 }
 
 /// A lower limit takes units off a level, and no caller waits for them. After a second the rest has drained.
-fn what_made_no_caller_wait_does_not_come_back_after_a_reset(case: &MemoryCase<'_>) {
+fn what_made_no_caller_wait_does_not_come_back_after_a_reset(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, Spec::new(case.algorithm, 10, SECOND));
     let key = subject.keys()[0];
@@ -56,7 +56,7 @@ fn what_made_no_caller_wait_does_not_come_back_after_a_reset(case: &MemoryCase<'
 
 /// The debt is too large for the words of a packed state.
 fn all_of_a_debt_next_to_another_rule_has_to_be_given_back_before_a_unit_is_there(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     const DEBT: u64 = 1 << 40;
     for used in [0, 5] {
@@ -69,7 +69,7 @@ fn all_of_a_debt_next_to_another_rule_has_to_be_given_back_before_a_unit_is_ther
         ask(&[(ADA, 0)], |request| _ = gate.settle(request, None, DEBT));
         for (units, left) in [(3, 0), (DEBT + used - 100, 3)] {
             ask(&[(ADA, units)], |request| _ = gate.refund(request));
-            assert_eq!(seen(&*gate, ADA)[0], left, "{used} before, then {units} back");
+            assert_eq!(seen(gate.as_ref(), ADA)[0], left, "{used} before, then {units} back");
         }
     }
 }

@@ -10,7 +10,7 @@ use tidegate::{ManualClock, Mode, OnFull, Request, Taken};
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::packed::long;
 use crate::subjects::gates::{Ending, ask, left, seen};
-use crate::subjects::{DAY, GateCase};
+use crate::subjects::{Case, DAY, Store};
 
 every_gate! {
     a_charge_is_kept_unless_it_is_released,
@@ -31,18 +31,18 @@ every_gate_of_one_step! {
 const ADA: &[(&str, &str)] = &[("user", "ada")];
 
 /// Holds a cost of two limiters of ten units, and ends it in each way.
-fn ended(case: &GateCase<'_>, cost: u64, endings: &[(Ending, u64)]) {
+fn ended(case: &Case<'_, dyn Store>, cost: u64, endings: &[(Ending, u64)]) {
     for (ending, remaining) in endings {
         let gate = case.gate([case.rule("all", 10), case.rule("user", 10).key(["user"])]);
         ask(&[(ADA, cost)], |request| {
             let answer = gate.hold(request, *ending).unwrap();
             assert_eq!(left(&answer), [10 - cost; 2], "taken before the work begins");
         });
-        assert_eq!(seen(&*gate, ADA), [*remaining; 2], "{ending:?}");
+        assert_eq!(seen(gate.as_ref(), ADA), [*remaining; 2], "{ending:?}");
     }
 }
 
-fn a_charge_is_kept_unless_it_is_released(case: &GateCase<'_>) {
+fn a_charge_is_kept_unless_it_is_released(case: &Case<'_, dyn Store>) {
     let endings = [
         (Ending::Dropped, 6),
         (Ending::Kept, 6),
@@ -54,7 +54,9 @@ fn a_charge_is_kept_unless_it_is_released(case: &GateCase<'_>) {
 }
 
 /// It gives nothing back, and ends no reservation of another caller.
-fn a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost(case: &GateCase<'_>) {
+fn a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost(
+    case: &Case<'_, dyn Store>,
+) {
     let endings = [
         (Ending::Dropped, 10),
         (Ending::Kept, 10),
@@ -71,31 +73,31 @@ fn a_charge_of_cost_0_holds_nothing_and_is_settled_for_what_it_did_cost(case: &G
         };
         assert!(gate.hold_while(request, &nothing, Ending::Settled(1)).is_ok());
     });
-    assert_eq!(seen(&*gate, ADA), [10 - case.kept(1)]);
+    assert_eq!(seen(gate.as_ref(), ADA), [10 - case.kept(1)]);
 }
 
-fn a_refusal_holds_nothing_and_reports_when_to_retry(case: &GateCase<'_>) {
+fn a_refusal_holds_nothing_and_reports_when_to_retry(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("all", 3)]);
     ask(&[(&[], 3)], |request| {
         assert!(gate.hold(request, Ending::Kept).is_ok());
         let refused = gate.hold(request, Ending::Released).unwrap_err();
         assert!(refused.retry_after().is_some_and(|wait| wait > Duration::ZERO));
     });
-    assert_eq!(seen(&*gate, &[]), [0]);
+    assert_eq!(seen(gate.as_ref(), &[]), [0]);
 }
 
-fn what_was_repeated_gives_nothing_back(case: &GateCase<'_>) {
+fn what_was_repeated_gives_nothing_back(case: &Case<'_, dyn Store>) {
     let gate = case.of_one_process([case.rule("all", 5).dedupe(DAY)]);
     ask(&[(&[], 2)], |request| {
         let request = request.with_id("once").unwrap();
         assert!(!gate.hold(&request, Ending::Kept).unwrap().is_repeated());
         assert!(gate.hold(&request, Ending::Released).unwrap().is_repeated());
     });
-    assert_eq!(seen(&*gate, &[]), [3]);
+    assert_eq!(seen(gate.as_ref(), &[]), [3]);
 }
 
 /// The limit holds for kept costs, with any number of costs held and released at the same time.
-fn eight_callers_keep_no_more_than_the_limit(case: &GateCase<'_>) {
+fn eight_callers_keep_no_more_than_the_limit(case: &Case<'_, dyn Store>) {
     let limit = case.kind.asks();
     let gate = case.gate([case.rule("all", limit)]);
     let kept = AtomicU64::new(0);
@@ -109,7 +111,7 @@ fn eight_callers_keep_no_more_than_the_limit(case: &GateCase<'_>) {
     });
     let kept = kept.into_inner();
     assert!(kept <= limit, "{kept}");
-    let left = seen(&*gate, &[]);
+    let left = seen(gate.as_ref(), &[]);
     if case.algorithm.is_queue() {
         // Only its last slot comes back.
         assert!(left[0] <= limit - kept, "{left:?}");
@@ -118,7 +120,7 @@ fn eight_callers_keep_no_more_than_the_limit(case: &GateCase<'_>) {
     }
 }
 
-fn eight_callers_never_have_more_out_than_the_limit_and_tokens_grow(case: &GateCase<'_>) {
+fn eight_callers_never_have_more_out_than_the_limit_and_tokens_grow(case: &Case<'_, dyn Store>) {
     let clock = ManualClock::new();
     let gate = case.kind.gate_by(&clock, vec![case.rule("jobs", 3).key(["user"])]);
     let asks = case.kind.asks() * if long() { 50 } else { 1 };
@@ -144,7 +146,7 @@ fn eight_callers_never_have_more_out_than_the_limit_and_tokens_grow(case: &GateC
         tokens.lock().unwrap().extend(given);
     });
     assert!((1..=3).contains(&most.into_inner()));
-    assert_eq!(seen(&*gate, ADA), [3], "all were returned");
+    assert_eq!(seen(gate.as_ref(), ADA), [3], "all were returned");
     let mut tokens = tokens.into_inner().unwrap();
     let taken = tokens.len();
     assert!(taken > 0, "a permit has a token");
@@ -153,7 +155,7 @@ fn eight_callers_never_have_more_out_than_the_limit_and_tokens_grow(case: &GateC
     assert_eq!(tokens.len(), taken, "no token was given twice");
 }
 
-fn what_was_not_taken_is_not_given_back(case: &GateCase<'_>) {
+fn what_was_not_taken_is_not_given_back(case: &Case<'_, dyn Store>) {
     let gate = case.gate([
         case.rule("trial", 3).mode(Mode::Shadow),
         case.rule("full", 9).key(["user"]).max_keys(1, OnFull::Share),
@@ -164,6 +166,6 @@ fn what_was_not_taken_is_not_given_back(case: &GateCase<'_>) {
     ask(&[(bob, 2)], |request| assert!(gate.hold(request, Ending::Released).is_ok()));
     let answer =
         "the trial would have refused, bob has no limiter of his own, the live one has it back";
-    assert_eq!(seen(&*gate, bob), [1, 7, 7], "{answer}");
+    assert_eq!(seen(gate.as_ref(), bob), [1, 7, 7], "{answer}");
     assert!(gate.hold(&Request::new("none", &[]), Ending::Released).is_ok());
 }

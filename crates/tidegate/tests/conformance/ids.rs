@@ -6,7 +6,7 @@ use testkit::threads::together;
 
 use crate::kit::every_gate_of_one_step;
 use crate::subjects::gates::{Entries, ask, seen};
-use crate::subjects::{DAY, GateCase};
+use crate::subjects::{Case, DAY, Store};
 
 every_gate_of_one_step! {
     a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only,
@@ -17,7 +17,7 @@ every_gate_of_one_step! {
 
 const ADA: Entries<'_> = &[("user", "ada")];
 
-fn a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only(case: &GateCase<'_>) {
+fn a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 2).key(["user"]).dedupe(DAY)]);
     ask(&[(ADA, 1)], |plain| {
         let request = plain.with_id("a").unwrap();
@@ -30,10 +30,10 @@ fn a_peek_returns_what_is_remembered_and_a_reset_forgets_units_only(case: &GateC
         assert_eq!(gate.reset(plain), 1);
         assert!(gate.check(&request).is_repeated());
     });
-    assert_eq!(seen(&*gate, ADA), [2]);
+    assert_eq!(seen(gate.as_ref(), ADA), [2]);
 }
 
-fn available_ignores_what_an_id_remembers(case: &GateCase<'_>) {
+fn available_ignores_what_an_id_remembers(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 10).key(["user"]).dedupe(DAY)]);
     ask(&[(ADA, 1)], |plain| {
         let first = plain.with_id("a").unwrap();
@@ -46,7 +46,7 @@ fn available_ignores_what_an_id_remembers(case: &GateCase<'_>) {
 }
 
 /// A reservation was settled for nothing, and then every check under its id was a repetition that took nothing.
-fn checks_under_the_id_of_a_reservation_are_not_free(case: &GateCase<'_>) {
+fn checks_under_the_id_of_a_reservation_are_not_free(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 3).key(["user"]).dedupe(DAY)]);
     ask(&[(ADA, 2)], |plain| {
         let checked = plain.with_id("a").unwrap();
@@ -57,10 +57,10 @@ fn checks_under_the_id_of_a_reservation_are_not_free(case: &GateCase<'_>) {
         let first = gate.check(&checked);
         assert!(!first.is_allowed() && !first.is_repeated());
     });
-    assert_eq!(seen(&*gate, ADA), [1]);
+    assert_eq!(seen(gate.as_ref(), ADA), [1]);
 }
 
-fn of_many_that_ask_at_once_under_one_id_one_takes(case: &GateCase<'_>) {
+fn of_many_that_ask_at_once_under_one_id_one_takes(case: &Case<'_, dyn Store>) {
     let gate = case.gate([case.rule("r", 100).key(["user"]).dedupe(DAY)]);
     let repeated = AtomicU64::new(0);
     for round in 0..10 {
@@ -71,5 +71,5 @@ fn of_many_that_ask_at_once_under_one_id_one_takes(case: &GateCase<'_>) {
             repeated.fetch_add(u64::from(answer.is_repeated()), Relaxed);
         });
     }
-    assert_eq!((repeated.into_inner(), seen(&*gate, ADA)), (30, vec![90]));
+    assert_eq!((repeated.into_inner(), seen(gate.as_ref(), ADA)), (30, vec![90]));
 }

@@ -9,8 +9,8 @@ use tidegate::{
 };
 
 use crate::kit::kit;
-use crate::subjects::GateCase;
 use crate::subjects::gates::ByTime;
+use crate::subjects::{Case, Store};
 
 // Gates that remember answers and whose clock may step back.
 kit! {
@@ -34,7 +34,7 @@ const DEDUPE: Duration = Duration::from_secs(10);
 /// At this time, no window of a day ends soon.
 const BEGIN_US: u64 = 1_700_000_000_000_000;
 
-fn remembering(case: &GateCase<'_>, limit: u64) -> RuleSpec {
+fn remembering(case: &Case<'_, dyn Store>, limit: u64) -> RuleSpec {
     case.rule("r", limit).key(["user"]).dedupe(DEDUPE)
 }
 
@@ -63,7 +63,7 @@ fn answered(answer: &Answer<'_>) -> Answered {
 struct Gate<'k>(Box<dyn ByTime + 'k>);
 
 impl<'k> Gate<'k> {
-    fn over(case: &GateCase<'k>, rules: Vec<RuleSpec>) -> Self {
+    fn over(case: &Case<'k, dyn Store>, rules: Vec<RuleSpec>) -> Self {
         Self(case.kind.by_time(BEGIN_US, rules).unwrap())
     }
 
@@ -81,7 +81,7 @@ impl<'k> Gate<'k> {
     }
 }
 
-fn the_same_id_takes_once(case: &GateCase<'_>) {
+fn the_same_id_takes_once(case: &Case<'_, dyn Store>) {
     let mut gate = Gate::over(case, vec![remembering(case, 3)]);
     let first = gate.ask(&ask(0, "a"));
     assert!(first.0 && !first.1);
@@ -96,7 +96,7 @@ fn the_same_id_takes_once(case: &GateCase<'_>) {
     assert!(!late.1 && used(&late) == used(&other) + 1, "counted again");
 }
 
-fn another_cost_or_key_is_another_request_and_no_id_is_none(case: &GateCase<'_>) {
+fn another_cost_or_key_is_another_request_and_no_id_is_none(case: &Case<'_, dyn Store>) {
     let mut gate = Gate::over(case, vec![remembering(case, 10)]);
     let cases = [
         (ask(0, "a"), 9),
@@ -113,7 +113,7 @@ fn another_cost_or_key_is_another_request_and_no_id_is_none(case: &GateCase<'_>)
     }
 }
 
-fn a_refusal_changes_no_later_decision_of_its_id_either(case: &GateCase<'_>) {
+fn a_refusal_changes_no_later_decision_of_its_id_either(case: &Case<'_, dyn Store>) {
     let spec = Spec::new(AlgorithmKind::TokenBucket, 1, Duration::from_secs(1));
     let rules = vec![RuleSpec::new("all", spec).dedupe(DEDUPE)];
     let mut gate = Gate::over(case, rules);
@@ -129,7 +129,7 @@ fn a_refusal_changes_no_later_decision_of_its_id_either(case: &GateCase<'_>) {
     assert!(gate.ask(&ask(1_000_001, "b")).1);
 }
 
-fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &GateCase<'_>) {
+fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &Case<'_, dyn Store>) {
     let day = Duration::from_secs(86_400);
     let of = |name: &str, limit| case.rule(name, limit);
     let rules = vec![
@@ -150,7 +150,7 @@ fn several_rules_have_one_answer_remembered_for_the_longest_time(case: &GateCase
 }
 
 fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_values(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     let mut gate = Gate::over(case, vec![remembering(case, 10)]);
     let users = [[("user", "ada")], [("user", "bob")], [("user", "eve")]];
@@ -167,7 +167,7 @@ fn the_order_of_descriptors_makes_no_other_request_and_each_limiter_keeps_its_va
     assert!(!gate.decide(&request, 9).1, "other costs are another request");
 }
 
-fn a_rule_matched_at_no_cost_decides_nothing(case: &GateCase<'_>) {
+fn a_rule_matched_at_no_cost_decides_nothing(case: &Case<'_, dyn Store>) {
     let of = |name| case.rule(name, 10);
     let rules = vec![of("free").key(["user"]).dedupe(DEDUPE), of("other").when("b", "*")];
     let mut gate = Gate::over(case, rules);
@@ -180,7 +180,7 @@ fn a_rule_matched_at_no_cost_decides_nothing(case: &GateCase<'_>) {
     }
 }
 
-fn a_rule_that_is_only_tried_remembers_where_no_other_is_met(case: &GateCase<'_>) {
+fn a_rule_that_is_only_tried_remembers_where_no_other_is_met(case: &Case<'_, dyn Store>) {
     let rules = vec![remembering(case, 1).mode(Mode::Shadow)];
     let mut gate = Gate::over(case, rules);
     for repeated in [false, true] {
@@ -188,7 +188,9 @@ fn a_rule_that_is_only_tried_remembers_where_no_other_is_met(case: &GateCase<'_>
     }
 }
 
-fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on(case: &GateCase<'_>) {
+fn a_clock_that_steps_back_makes_no_answer_last_longer_than_from_then_on(
+    case: &Case<'_, dyn Store>,
+) {
     let mut gate = Gate::over(case, vec![remembering(case, 10)]);
     let hour_us = 3_600_000_000;
     assert!(gate.ask(&ask(hour_us, "a")).0);
@@ -214,7 +216,9 @@ fn trace(rng: &mut Rng) -> Vec<Question> {
     all
 }
 
-fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them(case: &GateCase<'_>) {
+fn repeats_take_nothing_so_the_rest_of_a_trace_is_decided_as_without_them(
+    case: &Case<'_, dyn Store>,
+) {
     let dedupe = Duration::from_millis(1_500);
     for seed in 0..case.kind.asks() / 8 {
         let rng = &mut Rng::new(seed);

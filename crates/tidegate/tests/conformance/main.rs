@@ -1,7 +1,7 @@
 //! One kit of behaviours, run over every store and limiter type.
 //!
 //! A behaviour is a function over a subject. It has a module of its name with one test for each kind of subject, which
-//! goes through all algorithms: `one_key::a_limit_of_zero_admits_only_what_costs_nothing::redis`.
+//! goes through all algorithms: `one_key::reservations_are_settled_even_into_debt::redis`.
 #![cfg(not(loom))]
 #![allow(
     clippy::unwrap_used,

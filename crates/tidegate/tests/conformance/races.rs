@@ -6,7 +6,7 @@ use testkit::threads::together;
 use tidegate::ManualClock;
 
 use crate::kit::{every_subject, every_subject_in_memory};
-use crate::subjects::{KindCase, MemoryCase, per_day};
+use crate::subjects::{Case, InMemory, Kind, per_day};
 
 every_subject! {
     eight_callers_get_the_limit_to_the_unit,
@@ -22,7 +22,7 @@ every_subject_in_memory! {
 
 /// Limiters that checked and acted in two round trips or instructions admitted 102 of 100, 21 of 20, 400 of 200,
 /// 1,024 of 1,000.
-fn eight_callers_get_the_limit_to_the_unit(case: &KindCase<'_>) {
+fn eight_callers_get_the_limit_to_the_unit(case: &Case<'_, dyn Kind>) {
     let limit = case.kind.asks() * 8 / 3;
     let (subject, got) = (case.of(limit), AtomicU64::new(0));
     let key = subject.keys()[0];
@@ -38,7 +38,7 @@ fn eight_callers_get_the_limit_to_the_unit(case: &KindCase<'_>) {
     assert_eq!((got.into_inner(), subject.available(key)), (limit, 0));
 }
 
-fn costs_of_every_size_add_up_to_what_is_gone(case: &KindCase<'_>) {
+fn costs_of_every_size_add_up_to_what_is_gone(case: &Case<'_, dyn Kind>) {
     let limit = case.kind.asks() * 6;
     let (subject, got) = (case.of(limit), AtomicU64::new(0));
     let key = subject.keys()[0];
@@ -54,7 +54,7 @@ fn costs_of_every_size_add_up_to_what_is_gone(case: &KindCase<'_>) {
     assert!(got > limit - 7, "{got} of {limit}");
 }
 
-fn what_every_caller_gives_back_is_all_there_again(case: &KindCase<'_>) {
+fn what_every_caller_gives_back_is_all_there_again(case: &Case<'_, dyn Kind>) {
     let subject = case.of(40);
     let key = subject.keys()[0];
     together(8, |_, rng| {
@@ -68,7 +68,7 @@ fn what_every_caller_gives_back_is_all_there_again(case: &KindCase<'_>) {
     assert_eq!(subject.available(key), 40);
 }
 
-fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &KindCase<'_>) {
+fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &Case<'_, dyn Kind>) {
     let (subject, cost) = (case.of(100_000), AtomicU64::new(0));
     let key = subject.keys()[0];
     together(8, |_, rng| {
@@ -88,7 +88,7 @@ fn what_eight_callers_reserve_and_settle_is_what_it_cost(case: &KindCase<'_>) {
 }
 
 /// Each settlement counts once while others settle and give back, and the debt outgrows the word of a packed state.
-fn what_eight_callers_settle_far_beyond_the_limit_is_what_is_owed(case: &MemoryCase<'_>) {
+fn what_eight_callers_settle_far_beyond_the_limit_is_what_is_owed(case: &Case<'_, dyn InMemory>) {
     for limit in [100, 1_000_000_000] {
         let mut spec = per_day(case.algorithm, limit);
         spec.max_debt = Some(u64::MAX);

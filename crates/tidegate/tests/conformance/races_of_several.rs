@@ -9,7 +9,7 @@ use tidegate::{AlgorithmKind, RuleSpec};
 
 use crate::kit::every_gate_of_one_step;
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
-use crate::subjects::{GateCase, per_day};
+use crate::subjects::{Case, Store, per_day};
 
 every_gate_of_one_step! {
     nobody_is_charged_for_a_refusal_of_three_rules_at_once,
@@ -30,7 +30,7 @@ fn by_name(gate: &dyn AnyGate, entries: &[(&str, &str)]) -> HashMap<String, u64>
 /// One limit for all, one for each user, one for each address: different requests match different limiters, and most
 /// requests that one limit admits are refused by another. Addresses are new all the time, so that tables grow during
 /// the test.
-fn nobody_is_charged_for_a_refusal_of_three_rules_at_once(case: &GateCase<'_>) {
+fn nobody_is_charged_for_a_refusal_of_three_rules_at_once(case: &Case<'_, dyn Store>) {
     let all = AlgorithmKind::ALL;
     let place = all.iter().position(|one| *one == case.algorithm).unwrap();
     for algorithms in
@@ -40,7 +40,7 @@ fn nobody_is_charged_for_a_refusal_of_three_rules_at_once(case: &GateCase<'_>) {
     }
 }
 
-fn three_rules(case: &GateCase<'_>, algorithms: [AlgorithmKind; 3]) {
+fn three_rules(case: &Case<'_, dyn Store>, algorithms: [AlgorithmKind; 3]) {
     let asks = case.kind.asks();
     let rule = |place: usize, name, limit| RuleSpec::new(name, per_day(algorithms[place], limit));
     let gate = case.gate([
@@ -71,7 +71,7 @@ fn three_rules(case: &GateCase<'_>, algorithms: [AlgorithmKind; 3]) {
     }
     for user in users {
         for ip in (0..ips).map(|ip| ip.to_string()) {
-            let after = by_name(&*gate, &[("user", user), ("ip", ip.as_str())]);
+            let after = by_name(gate.as_ref(), &[("user", user), ("ip", ip.as_str())]);
             for (name, key, limit) in
                 [("all", "", 5 * asks), ("user", user, 2 * asks), ("ip", ip.as_str(), 20)]
             {
@@ -83,7 +83,9 @@ fn three_rules(case: &GateCase<'_>, algorithms: [AlgorithmKind; 3]) {
 }
 
 /// Neither caller waits for the other for ever.
-fn limiters_named_in_opposite_orders_are_charged_together_or_not_at_all(case: &GateCase<'_>) {
+fn limiters_named_in_opposite_orders_are_charged_together_or_not_at_all(
+    case: &Case<'_, dyn Store>,
+) {
     let asks = case.kind.asks();
     let gate = case.gate([case.rule("r", 2 * asks).key(["user"])]);
     let got = AtomicU64::new(0);
@@ -97,11 +99,11 @@ fn limiters_named_in_opposite_orders_are_charged_together_or_not_at_all(case: &G
         }
     });
     assert_eq!(got.into_inner(), 2 * asks);
-    assert_eq!([seen(&*gate, ADA), seen(&*gate, BOB)], [[0], [0]]);
+    assert_eq!([seen(gate.as_ref(), ADA), seen(gate.as_ref(), BOB)], [[0], [0]]);
 }
 
 /// A reset of several limiters is one step: no request comes between two of them.
-fn limiters_charged_and_forgotten_together_are_equal_at_any_time(case: &GateCase<'_>) {
+fn limiters_charged_and_forgotten_together_are_equal_at_any_time(case: &Case<'_, dyn Store>) {
     let rule = |name: &str| case.rule(name, 100_000).key(["user"]);
     let gate = case.gate([rule("a"), rule("b"), rule("c")]);
     together(4, |_, rng| {
@@ -110,7 +112,7 @@ fn limiters_charged_and_forgotten_together_are_equal_at_any_time(case: &GateCase
                 true => assert_eq!(ask(&[(ADA, 1)], |request| gate.reset(request)), 3),
                 false => assert!(ask(&[(ADA, 1)], |request| gate.admits(request))),
             }
-            let left = seen(&*gate, ADA);
+            let left = seen(gate.as_ref(), ADA);
             assert!(left.windows(2).all(|two| two[0] == two[1]), "{left:?}");
         }
     });

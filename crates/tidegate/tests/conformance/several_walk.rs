@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use crate::kit::every_gate_of_one_step;
 use crate::packed::{answered, long, spec_of};
-use crate::subjects::GateCase;
+use crate::subjects::{Case, Store};
 use crate::walk::HORIZON_US;
 use testkit::model::{self, Expected, Model};
 use testkit::traffic::{self, Rng};
@@ -193,7 +193,7 @@ fn descriptors(rng: &mut Rng, cost: u64) -> Vec<(Vec<(&'static str, &'static str
     (0..count).map(|_| one(rng)).collect()
 }
 
-fn all_limits_admit_or_none_is_charged(case: &GateCase<'_>) {
+fn all_limits_admit_or_none_is_charged(case: &Case<'_, dyn Store>) {
     let algorithm = case.model();
     let runs = case.kind.asks() / 10 * if long() { 20 } else { 1 };
     let mut walked = 0;

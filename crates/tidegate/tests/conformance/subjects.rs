@@ -148,11 +148,6 @@ pub(crate) struct Case<'k, K: ?Sized> {
     pub(crate) algorithm: AlgorithmKind,
 }
 
-pub(crate) type KindCase<'k> = Case<'k, dyn Kind>;
-pub(crate) type CappedCase<'k> = Case<'k, dyn Capped>;
-pub(crate) type MemoryCase<'k> = Case<'k, dyn InMemory>;
-pub(crate) type GateCase<'k> = Case<'k, dyn Store>;
-
 impl<K: ?Sized> Case<'_, K> {
     /// The algorithm as the models know it.
     pub(crate) fn model(&self) -> model::AlgorithmKind {
@@ -177,14 +172,14 @@ impl<'k, K: Kind + ?Sized> Case<'k, K> {
     }
 }
 
-impl<'k> MemoryCase<'k> {
+impl<'k> Case<'k, dyn InMemory> {
     /// A subject with a clock of its own and room for many waiters.
     pub(crate) fn by(&self, clock: &ManualClock, spec: Spec) -> Box<dyn Waiting + 'k> {
         self.kind.by(clock, spec, MANY)
     }
 }
 
-impl<'k> GateCase<'k> {
+impl<'k> Case<'k, dyn Store> {
     /// A rule of the case's algorithm that admits `limit` units a day immediately.
     pub(crate) fn rule(&self, name: &str, limit: u64) -> RuleSpec {
         RuleSpec::new(name, per_day(self.algorithm, limit))

@@ -15,7 +15,7 @@ use tidegate::{AlgorithmKind, Clock, ManualClock, Settled, Spec, Timestamp};
 use crate::kit::every_subject_in_memory;
 use crate::models::{Models, pool, with_other_capacity};
 use crate::packed::{answered, spec_of};
-use crate::subjects::{Follows, MemoryCase, Settle, Waiting};
+use crate::subjects::{Case, Follows, InMemory, Settle, Waiting};
 
 every_subject_in_memory! {
     a_random_walk_is_answered_as_by_the_models,
@@ -164,7 +164,7 @@ impl Walk<'_> {
     }
 }
 
-fn a_random_walk_is_answered_as_by_the_models(case: &MemoryCase<'_>) {
+fn a_random_walk_is_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
     let mut steps = 0;
     for seed in 0..POLICIES * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
@@ -178,7 +178,7 @@ fn a_random_walk_is_answered_as_by_the_models(case: &MemoryCase<'_>) {
     assert!(steps > 10_000, "{steps} steps: too short a walk");
 }
 
-fn values_that_change_are_answered_as_by_the_models(case: &MemoryCase<'_>) {
+fn values_that_change_are_answered_as_by_the_models(case: &Case<'_, dyn InMemory>) {
     for seed in 0..POLICIES * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);
         let mut policies = pool(rng, case.model(), AlgorithmKind::ALL, true);
@@ -203,7 +203,7 @@ fn let_owe(rng: &mut Rng, policies: &mut [model::Policy]) {
 
 /// Begins with the first policy, and changes it at so many of a hundred steps. Returns the number of steps.
 fn walk(
-    case: &MemoryCase<'_>,
+    case: &Case<'_, dyn InMemory>,
     rng: &mut Rng,
     policies: &[model::Policy],
     changes: u64,
@@ -253,7 +253,7 @@ fn walk(
 
 /// Rules with a state in one word, in two (a large prime of units in half a year, or more of them than one word can
 /// count), or in none.
-fn policies(case: &MemoryCase<'_>) -> Vec<model::Policy> {
+fn policies(case: &Case<'_, dyn InMemory>) -> Vec<model::Policy> {
     let algorithm = case.model();
     let small = model::Policy::new(algorithm, 200, SECOND_US);
     let mut all = vec![small.clone()];
@@ -277,7 +277,7 @@ fn policies(case: &MemoryCase<'_>) -> Vec<model::Policy> {
 ///
 /// Pitfalls: after a race of two threads a limiter refused for ever; and in a limiter with a cache of 1,000 keys, 3,000
 /// other keys gave a limited caller a fresh budget.
-fn eight_callers_get_what_the_model_has_as_time_passes(case: &MemoryCase<'_>) {
+fn eight_callers_get_what_the_model_has_as_time_passes(case: &Case<'_, dyn InMemory>) {
     for policy in policies(case) {
         let clock = ManualClock::new();
         let subject = case.by(&clock, spec_of(&policy));

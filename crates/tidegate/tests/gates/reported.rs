@@ -69,6 +69,16 @@ fn the_fourth_report_of_300_of_1000_is_taken_and_the_next_look_is_refused() {
 }
 
 #[test]
+fn a_cost_above_the_limit_is_taken_and_not_answered_never() {
+    let (gate, _) = gate(vec![tokens(AlgorithmKind::TokenBucket, 10)]);
+    let report = ask(&gate, &[(ADA, 25)]);
+    // 15 units are owed, and one more is waited for.
+    let wait = Duration::from_micros(16 * Micros::from(HOUR).as_micros() / 10);
+    assert_eq!((report.is_never(), report.retry_after()), (false, Some(wait)));
+    assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
+}
+
+#[test]
 fn a_report_waits_for_nobody_and_is_taken_once_by_one_who_would_wait() {
     let wait = OnExcess::Wait { wait: HOUR, max_waiters: 10 };
     let rules = vec![tokens(AlgorithmKind::SlidingLog, 100), requests(1).on_excess(wait)];
@@ -121,6 +131,16 @@ fn what_was_reported_counts_as_passed_and_a_refused_look_as_one_unit() {
     }
     let seen = statistics.of(gate.policy().rules())[0].minute();
     assert_eq!((seen.pass, seen.block), (120, 2));
+}
+
+#[test]
+fn a_bucket_that_starts_empty_begins_to_fill_with_a_look() {
+    let mut spec = Spec::new(AlgorithmKind::TokenBucket, 10, Duration::from_secs(10));
+    spec.initial = Some(0);
+    let (gate, clock) = gate(vec![RuleSpec::new("all", spec).usage(Usage::Reported)]);
+    assert!(!ask(&gate, &[(ADA, 0)]).is_allowed());
+    clock.advance(Duration::from_secs(1));
+    assert!(ask(&gate, &[(ADA, 0)]).is_allowed());
 }
 
 #[test]

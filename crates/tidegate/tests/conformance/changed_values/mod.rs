@@ -12,9 +12,10 @@ use tidegate::{AlgorithmKind, Limit, Mode, OverrideSpec, RuleSpec, Spec};
 
 use crate::kit::{every_gate, every_gate_of_one_step};
 use crate::subjects::gates::{AnyGate, Ending, Entries, ask, seen};
-use crate::subjects::{DAY, GateCase, per_day};
+use crate::subjects::{Case, DAY, Store, per_day};
 
 every_gate! {
+    what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm,
     what_came_back_is_free_at_every_node,
     a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit,
     a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window,
@@ -32,7 +33,7 @@ every_gate_of_one_step! {
 const ADA: Entries<'_> = &[("user", "ada")];
 const BOB: Entries<'_> = &[("user", "bob")];
 
-fn each(case: &GateCase<'_>, name: &str, limit: u64) -> RuleSpec {
+fn each(case: &Case<'_, dyn Store>, name: &str, limit: u64) -> RuleSpec {
     case.rule(name, limit).key(["user"])
 }
 
@@ -53,6 +54,32 @@ fn known(left: &[(&str, u64)]) -> Vec<(String, u64)> {
     left.iter().map(|(name, left)| ((*name).to_owned(), *left)).collect()
 }
 
+/// One limiter for all, and one for each user.
+fn all_and_each<'k>(case: &Case<'k, dyn Store>, all: Spec, each: Spec) -> Box<dyn AnyGate + 'k> {
+    case.gate([RuleSpec::new("all", all), RuleSpec::new("each", each).key(["user"])])
+}
+
+fn what_was_used_stays_used_of_every_rule_and_under_every_other_algorithm(
+    case: &Case<'_, dyn Store>,
+) {
+    let from = case.algorithm;
+    for to in case.kind.algorithms() {
+        let gate = all_and_each(case, per_day(from, 1_000), per_day(from, 100));
+        assert!(admits(&*gate, ADA, 60) && admits(&*gate, BOB, 30));
+        gate.amend("each", per_day(to, 120).into());
+        assert_eq!(seen(&*gate, ADA), [910, 60], "to {to}");
+        assert_eq!(seen(&*gate, BOB), [910, 90], "to {to}");
+        gate.amend("all", per_day(to, 50).into());
+        assert_eq!(seen(&*gate, ADA), [0, 60], "to {to}: debt");
+        assert!(!admits(&*gate, &[("user", "new")], 1));
+        gate.amend("all", per_day(from, 1_000).into());
+        gate.amend("each", per_day(from, 100).into());
+        assert_eq!(seen(&*gate, ADA), [910, 40], "to {to} and back");
+        assert!(admits(&*gate, ADA, 40) && !admits(&*gate, ADA, 1));
+        assert_eq!(seen(&*gate, BOB), [870, 70], "a refused request takes nothing");
+    }
+}
+
 /// Ways in which units come back to a limiter. The nodes are asked in turn.
 #[derive(Clone, Copy, Debug)]
 enum Back {
@@ -68,7 +95,7 @@ enum Back {
 }
 
 /// A node that knew of the units once took them for lost, because the limiter was gone without a note.
-fn what_came_back_is_free_at_every_node(case: &GateCase<'_>) {
+fn what_came_back_is_free_at_every_node(case: &Case<'_, dyn Store>) {
     use Back::{Again, Amended, Refunded, Released, Reset};
     for back in [Refunded, Amended, Again, Reset, Released] {
         let gate = case.gate([each(case, "a", 8)]);
@@ -108,7 +135,7 @@ fn what_came_back_is_free_at_every_node(case: &GateCase<'_>) {
 }
 
 /// It counts nothing, and what was held before is settled during that time or after it.
-fn a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit(case: &GateCase<'_>) {
+fn a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit(case: &Case<'_, dyn Store>) {
     for ends_meanwhile in [false, true] {
         let unlimited = || RuleSpec::new("a", Spec::unlimited(case.algorithm)).key(["user"]);
         let gate = case.gate([each(case, "a", 10)]);
@@ -131,12 +158,12 @@ fn a_rule_without_a_limit_for_a_while_gives_nobody_a_fresh_limit(case: &GateCase
 }
 
 /// The longest wait for a unit after the limit has become 5: a day, or in a counter as long as under a full limit.
-fn longest_wait(case: &GateCase<'_>) -> Duration {
+fn longest_wait(case: &Case<'_, dyn Store>) -> Duration {
     if case.algorithm == AlgorithmKind::SlidingCounter { DAY * 6 / 5 } else { DAY }
 }
 
 fn a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longer_than_one_new_window(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     let with = |limit, own| {
         let mut ada = OverrideSpec::new("user", "ada");
@@ -159,7 +186,7 @@ fn a_lower_limit_and_an_override_that_comes_or_goes_keep_no_caller_waiting_longe
     }
 }
 
-fn changed_fields_apply_immediately(case: &GateCase<'_>) {
+fn changed_fields_apply_immediately(case: &Case<'_, dyn Store>) {
     let rule = || each(case, "a", 10);
     let gate = case.gate([rule()]);
     assert!(admits(&*gate, ADA, 6));
@@ -171,7 +198,7 @@ fn changed_fields_apply_immediately(case: &GateCase<'_>) {
     assert_eq!((left(&*gate, ADA), left(&*gate, BOB)), (known(&[("a", 4)]), vec![]));
 }
 
-fn an_answer_keeps_the_policy_that_decided(case: &GateCase<'_>) {
+fn an_answer_keeps_the_policy_that_decided(case: &Case<'_, dyn Store>) {
     fn is_sent<T: Send + Sync + std::panic::UnwindSafe + std::panic::RefUnwindSafe>(_: &T) {}
     let gate = case.gate([each(case, "a", 10)]);
     let first = ask(&[(ADA, 1)], |request| gate.check(request));
@@ -189,7 +216,7 @@ fn an_answer_keeps_the_policy_that_decided(case: &GateCase<'_>) {
 }
 
 /// A reserved cost is settled where its limiters are now: only with those that took it.
-fn a_charge_is_settled_with_the_rules_that_took_it(case: &GateCase<'_>) {
+fn a_charge_is_settled_with_the_rules_that_took_it(case: &Case<'_, dyn Store>) {
     let each = |name, limit| each(case, name, limit);
     let gate = case.gate([each("a", 10), each("b", 10), each("c", 10)]);
     ask(&[(ADA, 6)], |request| {
@@ -213,7 +240,7 @@ fn a_charge_is_settled_with_the_rules_that_took_it(case: &GateCase<'_>) {
 }
 
 /// Also of a bucket in which other units were used all the time: nothing has drained of a limit of a day.
-fn what_was_reserved_comes_back_whole_under_another_limit(case: &GateCase<'_>) {
+fn what_was_reserved_comes_back_whole_under_another_limit(case: &Case<'_, dyn Store>) {
     if case.algorithm.is_queue() {
         return; // only its last slots come back
     }
@@ -233,7 +260,7 @@ fn what_was_reserved_comes_back_whole_under_another_limit(case: &GateCase<'_>) {
     }
 }
 
-fn a_remembered_answer_is_repeated_only_under_the_same_values(case: &GateCase<'_>) {
+fn a_remembered_answer_is_repeated_only_under_the_same_values(case: &Case<'_, dyn Store>) {
     let spec = |limit| per_day(case.algorithm, limit);
     let each = RuleSpec::new("each", spec(100)).key(["user"]).dedupe(Duration::from_secs(60));
     let gate = case.gate([RuleSpec::new("all", spec(1_000)), each]);
@@ -253,7 +280,7 @@ fn a_remembered_answer_is_repeated_only_under_the_same_values(case: &GateCase<'_
 }
 
 fn a_request_asked_again_under_its_id_takes_nothing_also_when_its_rule_was_away_meanwhile(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     let rule = || each(case, "a", 10).dedupe(DAY);
     let gate = case.gate([rule()]);

@@ -16,7 +16,7 @@ use tidegate::{
 
 use crate::kit::{every_gate, every_subject_in_memory};
 use crate::subjects::gates::{AnyGate, Ending, Entries, ask, seen};
-use crate::subjects::{GateCase, MemoryCase, per_day};
+use crate::subjects::{Case, InMemory, Store, per_day};
 
 every_subject_in_memory! { each_unit_is_counted_once_while_values_change }
 
@@ -34,7 +34,7 @@ fn in_turn(algorithms: &[AlgorithmKind], turn: u64, limit: u64) -> Spec {
 }
 
 /// From algorithm to algorithm units are carried over whole.
-fn each_unit_is_counted_once_while_values_change(case: &MemoryCase<'_>) {
+fn each_unit_is_counted_once_while_values_change(case: &Case<'_, dyn InMemory>) {
     const LIMITS: [u64; 5] = [700, 300, 3_000, 0, 1_000];
     for algorithms in [&[case.algorithm][..], AlgorithmKind::ALL] {
         let subject = case.by(&ManualClock::new(), in_turn(algorithms, 0, 500));
@@ -66,7 +66,7 @@ fn each_unit_is_counted_once_while_values_change(case: &MemoryCase<'_>) {
     }
 }
 
-fn two_rules_count_each_unit_or_none_while_both_change(case: &GateCase<'_>) {
+fn two_rules_count_each_unit_or_none_while_both_change(case: &Case<'_, dyn Store>) {
     two_rules(case, &[case.algorithm]);
     // Across slots units of another algorithm may not come back from a slot that admitted them.
     if case.kind.is_one_step() {
@@ -84,7 +84,7 @@ fn is_level(algorithm: AlgorithmKind) -> bool {
 }
 
 /// Two threads change a rule for all and a rule for each user, and six threads take and give back.
-fn two_rules(case: &GateCase<'_>, algorithms: &[AlgorithmKind]) {
+fn two_rules(case: &Case<'_, dyn Store>, algorithms: &[AlgorithmKind]) {
     const USERS: [&str; 2] = ["ada", "bob"];
     let asks = if long() { 10 * case.kind.asks() } else { case.kind.asks() / 2 };
     let most = [4 * asks, 2 * asks];
@@ -157,7 +157,7 @@ fn each(name: &str, algorithm: AlgorithmKind, limit: u64) -> RuleSpec {
 
 /// A request admitted while the rule was certainly in force was charged to it, and a request while it was certainly gone
 /// was not. The counts match a serial order.
-fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force(case: &GateCase<'_>) {
+fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force(case: &Case<'_, dyn Store>) {
     const MOST: u64 = 1_000_000;
     if case.algorithm != AlgorithmKind::SlidingLog {
         return; // its count has no part that leaves during the test
@@ -214,7 +214,7 @@ fn a_rule_that_comes_and_goes_counts_what_came_while_it_was_in_force(case: &Gate
 
 /// A limit that goes up and down every few moments during the requests.
 fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_less(
-    case: &GateCase<'_>,
+    case: &Case<'_, dyn Store>,
 ) {
     use AlgorithmKind::{FixedWindow, SlidingLog, SlidingWindow, TokenBucket};
     if [SlidingLog, TokenBucket, FixedWindow, SlidingWindow].contains(&case.algorithm) {
@@ -226,7 +226,7 @@ fn a_limit_that_moves_all_the_time_admits_each_unit_once_and_refuses_nobody_for_
     }
 }
 
-fn history(case: &GateCase<'_>, has_one_node: bool) {
+fn history(case: &Case<'_, dyn Store>, has_one_node: bool) {
     let rules = |limit: u64, step: u64| {
         let open = each("open", AlgorithmKind::FixedWindow, 10_000_000);
         let rule = each("r", case.algorithm, limit);

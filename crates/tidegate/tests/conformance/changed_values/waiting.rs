@@ -10,7 +10,7 @@ use tidegate::{
 
 use crate::kit::{every_gate_of_one_step, kit};
 use crate::subjects::gates::{AnyGate, Entries, ask, seen};
-use crate::subjects::{GateCase, MemoryCase, Waiting};
+use crate::subjects::{Case, InMemory, Store, Waiting};
 use crate::tasks::{Task, bucket, ms, run, settle};
 use crate::waiting::{WEEK, until};
 
@@ -45,7 +45,7 @@ const KEY: &str = "ada";
 const ADA: Entries<'_> = &[("user", "ada")];
 
 /// An empty bucket of ten tokens, which gets one token each millisecond.
-fn empty<'k>(case: &MemoryCase<'k>) -> (Box<dyn Waiting + 'k>, ManualClock) {
+fn empty<'k>(case: &Case<'k, dyn InMemory>) -> (Box<dyn Waiting + 'k>, ManualClock) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, bucket(10));
     assert!(subject.admits(KEY, 10));
@@ -60,7 +60,7 @@ fn is_admitted(task: &Task<'_, Decision>) -> Option<bool> {
     task.end.as_ref().map(|(_, decision)| decision.is_allowed())
 }
 
-fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow(case: &MemoryCase<'_>) {
+fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow(case: &Case<'_, dyn InMemory>) {
     let (subject, clock) = empty(case);
     let began = clock.now();
     let mut tasks = [4, 4, 3].map(|cost| begun(&*subject, cost, &clock));
@@ -76,7 +76,9 @@ fn a_limit_that_rises_wakes_the_head_and_those_behind_it_follow(case: &MemoryCas
     assert_eq!(clock.now().duration_since(began), Duration::from_micros(500));
 }
 
-fn who_can_not_be_in_time_after_a_change_is_refused_when_it_learns_of_it(case: &MemoryCase<'_>) {
+fn who_can_not_be_in_time_after_a_change_is_refused_when_it_learns_of_it(
+    case: &Case<'_, dyn InMemory>,
+) {
     for (changed, outcome) in [
         (
             Spec::new(AlgorithmKind::TokenBucket, 10, ms(1_000)),
@@ -95,7 +97,7 @@ fn who_can_not_be_in_time_after_a_change_is_refused_when_it_learns_of_it(case: &
     }
 }
 
-fn all_who_wait_are_woken_whatever_their_key(case: &MemoryCase<'_>) {
+fn all_who_wait_are_woken_whatever_their_key(case: &Case<'_, dyn InMemory>) {
     let (subject, clock) = empty(case);
     let mut tasks: Vec<_> = Vec::new();
     for key in subject.keys() {
@@ -107,7 +109,7 @@ fn all_who_wait_are_woken_whatever_their_key(case: &MemoryCase<'_>) {
     assert!(tasks.iter().all(|task| is_admitted(task) == Some(true)));
 }
 
-fn all_who_wait_go_on_where_there_is_no_limit(case: &MemoryCase<'_>) {
+fn all_who_wait_go_on_where_there_is_no_limit(case: &Case<'_, dyn InMemory>) {
     let (subject, clock) = empty(case);
     let began = clock.now();
     let mut tasks = [4, 4, 3, 10].map(|cost| begun(&*subject, cost, &clock));
@@ -125,7 +127,7 @@ fn all_who_wait_go_on_where_there_is_no_limit(case: &MemoryCase<'_>) {
     assert_eq!(is_admitted(&again[0]), Some(true));
 }
 
-fn values_of_a_call_hold_for_as_long_as_it_waits(case: &MemoryCase<'_>) {
+fn values_of_a_call_hold_for_as_long_as_it_waits(case: &Case<'_, dyn InMemory>) {
     let (subject, clock) = empty(case);
     let began = clock.now();
     let mut tasks = [begun(&*subject, 2, &clock)];
@@ -135,7 +137,9 @@ fn values_of_a_call_hold_for_as_long_as_it_waits(case: &MemoryCase<'_>) {
 }
 
 /// Waiting puts nothing in force: usage leaves at the pace of the old values.
-fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go(case: &MemoryCase<'_>) {
+fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go(
+    case: &Case<'_, dyn InMemory>,
+) {
     let log = |millis| Spec::new(AlgorithmKind::SlidingLog, 2, ms(millis));
     for (old, new) in [(50, 5), (5, 50)] {
         let clock = ManualClock::new();
@@ -152,7 +156,7 @@ fn who_waits_under_values_of_its_own_is_woken_when_the_old_ones_have_let_go(case
 }
 
 /// A rule at which requests may wait.
-fn patient(case: &GateCase<'_>, name: &str, limit: u64) -> RuleSpec {
+fn patient(case: &Case<'_, dyn Store>, name: &str, limit: u64) -> RuleSpec {
     let wait = OnExcess::Wait { wait: WEEK, max_waiters: 9 };
     case.rule(name, limit).key(["user"]).on_excess(wait)
 }
@@ -178,7 +182,7 @@ fn of(cost: u64) -> [Descriptor<'static>; 1] {
 }
 
 /// Takes all units that the first of these rules admits.
-fn full<'g>(case: &GateCase<'g>, rules: Vec<RuleSpec>, cost: u64) -> Box<dyn AnyGate + 'g> {
+fn full<'g>(case: &Case<'g, dyn Store>, rules: Vec<RuleSpec>, cost: u64) -> Box<dyn AnyGate + 'g> {
     let gate = case.of_one_process(rules);
     assert!(ask(&[(ADA, cost)], |request| gate.check(request).is_allowed()));
     gate
@@ -192,12 +196,12 @@ fn are_over<'g>(tasks: &mut [Task<'g, Answer<'g>>]) {
     until(tasks, |tasks| tasks.iter().all(Task::is_over));
 }
 
-fn is_a_queue(case: &GateCase<'_>) -> bool {
+fn is_a_queue(case: &Case<'_, dyn Store>) -> bool {
     // A queue holds what it admits for days, until its slot.
     case.algorithm.is_queue()
 }
 
-fn who_waits_for_a_rule_that_is_removed_goes_on(case: &GateCase<'_>) {
+fn who_waits_for_a_rule_that_is_removed_goes_on(case: &Case<'_, dyn Store>) {
     let all = || RuleSpec::new("all", Spec::new(AlgorithmKind::SlidingLog, 100, WEEK));
     let gate = full(case, vec![patient(case, "small", 10), all()], 10);
     let (four, eight) = (of(4), of(8));
@@ -213,7 +217,7 @@ fn who_waits_for_a_rule_that_is_removed_goes_on(case: &GateCase<'_>) {
     assert_eq!((seen(&*gate, ADA), waiting(&*gate)), (vec![100 - 10 - 16], 0));
 }
 
-fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &GateCase<'_>) {
+fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let (four, five) = (of(4), of(5));
     let mut tasks = [waiter(&*gate, &four), waiter(&*gate, &five)];
@@ -233,7 +237,7 @@ fn waiters_go_on_under_the_new_values_in_the_order_of_their_arrival(case: &GateC
     }
 }
 
-fn who_waits_goes_on_where_its_rule_is_unlimited(case: &GateCase<'_>) {
+fn who_waits_goes_on_where_its_rule_is_unlimited(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let (four, five) = (of(4), of(5));
     let mut tasks = [waiter(&*gate, &four), waiter(&*gate, &five)];
@@ -246,7 +250,7 @@ fn who_waits_goes_on_where_its_rule_is_unlimited(case: &GateCase<'_>) {
     assert_eq!(seen(&*gate, ADA), [10], "none was taken");
 }
 
-fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space(case: &GateCase<'_>) {
+fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let four = of(4);
     let mut tasks = [waiter(&*gate, &four)];
@@ -260,7 +264,7 @@ fn a_rule_that_was_added_since_refuses_who_waits_where_it_has_no_space(case: &Ga
     assert_eq!((seen(&*gate, ADA), waiting(&*gate)), (vec![10, 3], 0));
 }
 
-fn who_waits_keeps_its_place_wherever_its_rule_stands(case: &GateCase<'_>) {
+fn who_waits_keeps_its_place_wherever_its_rule_stands(case: &Case<'_, dyn Store>) {
     let gate = full(case, vec![patient(case, "r", 10)], 10);
     let (one, three) = (of(1), of(3));
     let mut tasks = [waiter(&*gate, &three), waiter(&*gate, &one)];

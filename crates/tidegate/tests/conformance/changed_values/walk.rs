@@ -18,8 +18,8 @@ use super::known::{AskOf, Asked, Id, NAMES, Rules, limited, vip};
 use crate::kit::every_gate;
 use crate::models::{Models, nearby, pool};
 use crate::packed::{TODAY_US, answered, long, spec_of};
-use crate::subjects::GateCase;
 use crate::subjects::gates::{AnyGate, Plans};
+use crate::subjects::{Case, Store};
 use crate::walk::HORIZON_US;
 
 every_gate! { values_that_change_decide_as_models_that_are_changed }
@@ -39,7 +39,7 @@ struct Walk<'g> {
 }
 
 impl<'g> Walk<'g> {
-    fn new(rng: &mut Rng, case: &GateCase<'g>) -> Self {
+    fn new(rng: &mut Rng, case: &Case<'g, dyn Store>) -> Self {
         let algorithms = case.kind.algorithms();
         let pool = pool(rng, case.model(), &algorithms, case.kind.has_time());
         let rules = Rules::new(rng, &pool);
@@ -326,14 +326,14 @@ impl<'g> Walk<'g> {
 }
 
 /// The time of the models: in a store its own, because the weight of earlier units depends on it.
-fn began_us(case: &GateCase<'_>) -> u64 {
+fn began_us(case: &Case<'_, dyn Store>) -> u64 {
     match case.kind.has_time() {
         true => TODAY_US,
         false => Micros::from(SystemTime::UNIX_EPOCH.elapsed().unwrap()).as_micros(),
     }
 }
 
-fn values_that_change_decide_as_models_that_are_changed(case: &GateCase<'_>) {
+fn values_that_change_decide_as_models_that_are_changed(case: &Case<'_, dyn Store>) {
     let (walks, steps) = if case.kind.has_time() { (30, 150) } else { (3, 60) };
     for seed in 0..walks * if long() { 10 } else { 1 } {
         let rng = &mut Rng::new(seed);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Clock, Decision, ManualClock, Outcome, Spec};
 
 use crate::kit::every_subject_in_memory;
-use crate::subjects::{MemoryCase, Waiting};
+use crate::subjects::{Case, InMemory, Waiting};
 use crate::tasks::{Task, bucket, ms, run, run_until, settle, us};
 
 every_subject_in_memory! {
@@ -25,14 +25,14 @@ every_subject_in_memory! {
 const KEY: &str = "ada";
 
 /// An empty bucket of `limit` tokens that gets one token each millisecond.
-fn empty<'k>(case: &MemoryCase<'k>, limit: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
+fn empty<'k>(case: &Case<'k, dyn InMemory>, limit: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
     let clock = ManualClock::new();
     let limiter = case.by(&clock, bucket(limit));
     assert!(limiter.admits(KEY, limit));
     (limiter, clock)
 }
 
-fn queue<'k>(case: &MemoryCase<'k>, places: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
+fn queue<'k>(case: &Case<'k, dyn InMemory>, places: u64) -> (Box<dyn Waiting + 'k>, ManualClock) {
     let clock = ManualClock::new();
     let mut spec = Spec::new(AlgorithmKind::LeakyQueue, 1, ms(1));
     spec.capacity = Some(places);
@@ -49,7 +49,7 @@ fn end(task: &Task<'_, Decision>) -> Decision {
 }
 
 /// Each waiter is woken once as head, and once by its timer; the first is head from the start.
-fn nobody_is_woken_twice(case: &MemoryCase<'_>) {
+fn nobody_is_woken_twice(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut tasks: Vec<_> =
         (0..5).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(100)), &clock)).collect();
@@ -59,7 +59,7 @@ fn nobody_is_woken_twice(case: &MemoryCase<'_>) {
     assert!(tasks.iter().all(|task| task.polls == task.wakes() + 1));
 }
 
-fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &MemoryCase<'_>) {
+fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let limiter = case.by(&clock, bucket(10));
     assert!(limiter.admits(KEY, 5));
@@ -81,7 +81,7 @@ fn no_one_overtakes_not_even_a_request_that_would_not_have_waited(case: &MemoryC
 }
 
 /// A future that is not polled cannot leave by itself; it blocks others until a second after its deadline.
-fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &MemoryCase<'_>) {
+fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut sleeper = Task::begun(limiter.acquire(KEY, 1, ms(5)), &clock);
     let mut tasks = vec![Task::begun(limiter.acquire(KEY, 1, Duration::from_secs(60)), &clock)];
@@ -96,7 +96,7 @@ fn a_future_that_is_kept_but_not_polled_blocks_no_one_for_ever(case: &MemoryCase
     assert!(end(&sleeper).is_allowed(), "no caller waits, and units are there");
 }
 
-fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &MemoryCase<'_>) {
+fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let mut tasks = vec![Task::begun(limiter.acquire(KEY, 3, ms(3)), &clock)];
     clock.advance(ms(4));
@@ -104,7 +104,7 @@ fn a_timer_that_rings_late_costs_nobody_what_is_there(case: &MemoryCase<'_>) {
     assert!(end(&tasks[0]).is_allowed());
 }
 
-fn a_future_that_was_never_polled_never_arrived(case: &MemoryCase<'_>) {
+fn a_future_that_was_never_polled_never_arrived(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = empty(case, 10);
     let unpolled = limiter.acquire(KEY, 10, Duration::from_secs(60));
     assert_eq!(limiter.waiting(KEY), 0);
@@ -115,7 +115,7 @@ fn a_future_that_was_never_polled_never_arrived(case: &MemoryCase<'_>) {
 }
 
 /// "A delay once returned stays": the next waiter does not move up, and no slot is used twice.
-fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &MemoryCase<'_>) {
+fn work_that_is_cancelled_while_a_queue_holds_it_keeps_its_slot(case: &Case<'_, dyn InMemory>) {
     let (limiter, clock) = queue(case, 5);
     let mut tasks: Vec<_> =
         (0..3).map(|_| Task::begun(limiter.acquire(KEY, 1, ms(9)), &clock)).collect();

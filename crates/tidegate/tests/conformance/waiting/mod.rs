@@ -10,10 +10,11 @@ use std::time::Duration;
 use tidegate::{AlgorithmKind, Decision, ManualClock, Outcome};
 
 use crate::kit::{every_subject, every_subject_in_memory};
-use crate::subjects::{KindCase, MemoryCase, Waiting, per_day};
+use crate::subjects::{Case, InMemory, Kind, Waiting, per_day};
 use crate::tasks::Task;
 
 every_subject! {
+    what_fits_does_not_wait,
     who_came_first_is_served_first_and_nobody_overtakes,
     what_can_not_be_in_time_is_refused_at_once,
     a_full_line_refuses_at_once,
@@ -85,7 +86,15 @@ fn are_admitted(algorithm: AlgorithmKind, tasks: &mut [Task<'_, Decision>]) {
     assert!(tasks.iter().filter(|task| task.is_over()).all(|task| end(task).is_allowed()));
 }
 
-fn who_came_first_is_served_first_and_nobody_overtakes(case: &KindCase<'_>) {
+fn what_fits_does_not_wait(case: &Case<'_, dyn Kind>) {
+    let subject = case.in_turn(3, 9);
+    for key in subject.keys() {
+        let decision = at_once(&*subject, key, 2, Duration::ZERO);
+        assert!(decision.is_allowed() || !decision.delay().is_zero(), "{decision:?}");
+    }
+}
+
+fn who_came_first_is_served_first_and_nobody_overtakes(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(3, 9);
     let (key, others) = subject.keys().split_first().unwrap();
     assert!(subject.check(key, 3).is_allowed());
@@ -111,7 +120,7 @@ fn who_came_first_is_served_first_and_nobody_overtakes(case: &KindCase<'_>) {
     assert_eq!(subject.available(key), 0);
 }
 
-fn what_can_not_be_in_time_is_refused_at_once(case: &KindCase<'_>) {
+fn what_can_not_be_in_time_is_refused_at_once(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(3, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 3).is_allowed());
@@ -126,7 +135,7 @@ fn what_can_not_be_in_time_is_refused_at_once(case: &KindCase<'_>) {
     drop(first);
 }
 
-fn a_full_line_refuses_at_once(case: &KindCase<'_>) {
+fn a_full_line_refuses_at_once(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(1, 1);
     let key = subject.keys()[0];
     assert!(at_once(&*subject, key, 1, WEEK).is_allowed());
@@ -138,7 +147,7 @@ fn a_full_line_refuses_at_once(case: &KindCase<'_>) {
     assert_eq!(subject.waiting(key), 0);
 }
 
-fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &KindCase<'_>) {
+fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(2, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 2).is_allowed());
@@ -154,7 +163,7 @@ fn what_can_never_fit_and_what_costs_nothing_does_not_wait(case: &KindCase<'_>) 
 }
 
 /// In a released limiter, a cancelled waiter kept its place; in a released semaphore, later waiters were not woken.
-fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &KindCase<'_>) {
+fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(4, 9);
     let key = subject.keys()[0];
     assert!(subject.check(key, 4).is_allowed());
@@ -168,7 +177,7 @@ fn a_waiter_that_leaves_gives_its_place_to_the_next(case: &KindCase<'_>) {
     assert_eq!(subject.available(key), 0);
 }
 
-fn a_reset_wakes_who_waits(case: &KindCase<'_>) {
+fn a_reset_wakes_who_waits(case: &Case<'_, dyn Kind>) {
     let subject = case.in_turn(2, 9);
     let keys = &subject.keys()[..subject.keys().len().min(2)];
     let mut tasks = Vec::new();
@@ -182,7 +191,7 @@ fn a_reset_wakes_who_waits(case: &KindCase<'_>) {
     assert!(tasks[1..].iter().all(|task| !task.is_over()), "no other key is reset");
 }
 
-fn a_peek_counts_the_waiters(case: &MemoryCase<'_>) {
+fn a_peek_counts_the_waiters(case: &Case<'_, dyn InMemory>) {
     let clock = ManualClock::new();
     let subject = case.by(&clock, per_day(case.algorithm, 3));
     let key = subject.keys()[0];

@@ -8,7 +8,7 @@ use tidegate::{Clock, Decision, ManualClock, Micros, Timestamp};
 
 use crate::kit::every_subject_in_memory;
 use crate::packed::spec_of;
-use crate::subjects::MemoryCase;
+use crate::subjects::{Case, InMemory};
 use crate::tasks::{Task, run, run_until};
 
 every_subject_in_memory! {
@@ -38,7 +38,7 @@ fn end_of(task: &Task<'_, Decision>) -> Option<End> {
 }
 
 /// One case: some arrive, and some leave, in any state.
-fn walk(case: &MemoryCase<'_>, seed: u64) {
+fn walk(case: &Case<'_, dyn InMemory>, seed: u64) {
     let mut rng = Rng::new(seed);
     let policy = small_policy(&mut rng, case.model());
     let window_us = policy.window_us;
@@ -85,14 +85,14 @@ fn walk(case: &MemoryCase<'_>, seed: u64) {
     assert_eq!((limiter.waiting(KEY), clock.sleepers()), (0, 0));
 }
 
-fn waiting_is_a_queue_played_out_whoever_leaves_it(case: &MemoryCase<'_>) {
+fn waiting_is_a_queue_played_out_whoever_leaves_it(case: &Case<'_, dyn InMemory>) {
     let seeds = if long() { 5_000 } else { 120 };
     (0..seeds).for_each(|seed| walk(case, seed));
 }
 
 /// Six wait, and one of them is dropped after a number of polls, or after a number of wake-ups without a poll: all
 /// others end as if it had left the naive queue at that time.
-fn cancellation_at_every_await_point_leaves_no_trace(case: &MemoryCase<'_>) {
+fn cancellation_at_every_await_point_leaves_no_trace(case: &Case<'_, dyn InMemory>) {
     let mut left = 0;
     for victim in 0..COSTS.len() {
         for step in 0..8 {
@@ -105,7 +105,7 @@ fn cancellation_at_every_await_point_leaves_no_trace(case: &MemoryCase<'_>) {
 const COSTS: [u64; 6] = [3, 2, 4, 1, 5, 2];
 
 /// Returns whether the victim still waited when it was dropped.
-fn leaves_no_trace(case: &MemoryCase<'_>, victim: usize, step: usize) -> bool {
+fn leaves_no_trace(case: &Case<'_, dyn InMemory>, victim: usize, step: usize) -> bool {
     let clock = ManualClock::new();
     let mut policy = model::Policy::new(case.model(), 5, 1_000);
     policy.capacity = Some(5);
