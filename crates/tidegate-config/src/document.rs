@@ -125,17 +125,22 @@ pub(super) fn read(
     document.into_policy(report)
 }
 
-/// Reads a text without a mistake, in parts of at least so many bytes; `None` if it has one, or if it can only be read
-/// as a whole.
+/// A valid rule has more bytes than this.
+const LEAST_BYTES_OF_A_RULE: usize = 40;
+
+/// Reads a text without a mistake, in parts of at least so many bytes; `None` if it has a mistake, or if it can only be
+/// read as a whole.
 pub(super) fn read_in_parts(
     text: &str,
     least_bytes: usize,
     own: Option<&Section<'_>>,
 ) -> Option<(Policy, SectionValues)> {
     // A list that grows is copied many times, and leaves free memory that the limiters would use again.
-    let mut specs = Vec::with_capacity(parts::headers(text).count());
+    let rules = parts::headers(text).count().min(text.len() / LEAST_BYTES_OF_A_RULE);
+    let mut specs = Vec::with_capacity(rules);
     let mut settings = Settings::default();
     let is_read = parts::read_each(text, least_bytes, |part, table| {
+        // Its positions are in the part, and no error is shown.
         let source = ConfigSource::new("", part);
         let mut report = ConfigReport::new(&source);
         let before = mem::take(&mut settings);

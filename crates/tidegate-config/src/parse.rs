@@ -64,7 +64,7 @@ pub fn parse_with(
     read(file_name, text, Some(section))
 }
 
-/// The bytes of a part. A tree of so much text takes three megabytes.
+/// The bytes that a part has before another begins. The tree of so much text takes three megabytes.
 const BYTES_OF_A_PART: usize = 64 << 10;
 
 fn read(
@@ -75,6 +75,7 @@ fn read(
     if let Some(read) = document::read_in_parts(text, BYTES_OF_A_PART, section) {
         return Ok(read);
     }
+    // A text with a mistake is read once more, for the places of its errors.
     let source = ConfigSource::new(file_name, text);
     let mut report = ConfigReport::new(&source);
     let read = document::read(text, section, &mut report);

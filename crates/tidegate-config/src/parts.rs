@@ -4,6 +4,7 @@
 //! one part is in memory at once; any other text is read as a whole, because its errors may span parts.
 
 use std::collections::HashSet;
+use std::mem;
 
 use toml::de::DeTable;
 use toml_parser::Source;
@@ -12,8 +13,8 @@ use toml_parser::lexer::TokenKind;
 use super::syntax::is_header;
 use super::table::TomlTable;
 
-/// Gives the table of each part of a text to `read`, in their order, until it returns false. Returns whether it never
-/// did, and the text is valid TOML in which no part adds to a table of another part, but for the list of rules.
+/// Gives the table of each part of a text to `read`, in their order, until it returns false. Returns whether `read` never
+/// returned false, and the text is valid TOML in which no part adds to a table of another part, but for the list of rules.
 pub(super) fn read_each(
     text: &str,
     least_bytes: usize,
@@ -47,11 +48,14 @@ fn of(text: &str, least_bytes: usize) -> Vec<&str> {
     parts
 }
 
-/// The positions of the headers of rules. A text or a list of several lines may have lines that look alike.
+/// The positions of the lines with headers of rules. A text or a list of several lines may have lines that look like
+/// headers.
 pub(super) fn headers(text: &str) -> impl Iterator<Item = usize> {
     let mut open = 0_usize;
-    let tokens = Source::new(text).lex().filter(move |token| {
-        let is_outside = open == 0;
+    let mut begins_line = true;
+    let lines = Source::new(text).lex().filter_map(move |token| {
+        let is_end = token.kind() == TokenKind::Newline;
+        let is_begin = mem::replace(&mut begins_line, is_end) && open == 0;
         match token.kind() {
             TokenKind::LeftSquareBracket | TokenKind::LeftCurlyBracket => open += 1,
             TokenKind::RightSquareBracket | TokenKind::RightCurlyBracket => {
@@ -59,18 +63,20 @@ pub(super) fn headers(text: &str) -> impl Iterator<Item = usize> {
             }
             _ => {}
         }
-        is_outside && token.kind() == TokenKind::LeftSquareBracket
+        is_begin.then(|| token.span().start())
     });
-    let starts = tokens.map(|token| token.span().start());
-    starts.filter(|start| text.get(*start..).is_some_and(is_header))
+    lines.filter(|start| {
+        let line = text.get(*start..).and_then(|rest| rest.lines().next());
+        line.is_some_and(is_header)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::document::read_in_parts;
-    use crate::parse;
-    use tidegate_rules::rules::{Policy, RuleSpec};
+    use crate::document::{self, read_in_parts};
+    use crate::source::{ConfigReport, ConfigSource};
+    use tidegate_rules::rules::Policy;
 
     const RULE: &str = "[[rule]]\nname = \"NAME\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
 
@@ -78,17 +84,25 @@ mod tests {
         RULE.replace("NAME", name)
     }
 
-    /// The rules of a text that is cut before each of them; `None` if it can only be read as a whole.
-    fn in_parts(text: &str) -> Option<Vec<RuleSpec>> {
-        read_in_parts(text, 0, None).map(|(policy, _)| specs(&policy))
+    /// The policy of a text that is cut before each rule; `None` if it can only be read as a whole.
+    fn in_parts(text: &str) -> Option<String> {
+        read_in_parts(text, 0, None).map(|(policy, _)| of_policy(&policy))
     }
 
-    fn as_a_whole(text: &str) -> Option<Vec<RuleSpec>> {
-        parse("test", text).ok().as_ref().map(specs)
+    /// The policy of a text that is read as a whole, if the text has no mistake.
+    fn as_a_whole(text: &str) -> Option<String> {
+        let source = ConfigSource::new("test", text);
+        let mut report = ConfigReport::new(&source);
+        let read = document::read(text, None, &mut report);
+        report.end().ok()?;
+        read.map(|(policy, _)| of_policy(&policy))
     }
 
-    fn specs(policy: &Policy) -> Vec<RuleSpec> {
-        policy.rules().iter().map(|rule| rule.spec().clone()).collect()
+    fn of_policy(policy: &Policy) -> String {
+        let rules: Vec<_> = policy.rules().iter().map(|rule| rule.spec()).collect();
+        let on_no_rules: Vec<_> = policy.on_no_rules().collect();
+        let settings = (policy.revision(), policy.max_keys(), policy.reset_field(), on_no_rules);
+        format!("{rules:?} {settings:?} {:?}", policy.store())
     }
 
     #[test]
@@ -98,8 +112,8 @@ mod tests {
             of(text, 0),
             [
                 "revision = 1\n",
-                "[[rule]]\na = [\n[[rule]]\n]\n  ",
-                "[[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n",
+                "[[rule]]\na = [\n[[rule]]\n]\n",
+                "  [[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n",
             ]
         );
         assert_eq!(of(text, 30).len(), 2, "a part has the bytes that it should have");
@@ -107,27 +121,25 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_parts_gives_the_rules_of_the_whole() {
+    fn a_text_in_parts_gives_the_policy_of_the_whole() {
         let other = "[[rule.override]]\nmatch = { user = \"ada\" }\nrate = \"2/s\"\n";
         let keyed = rule("b").replace("rate", "key = [\n  \"user\",\n]\nrate") + other;
+        let [a, c] = ["a", "c"].map(rule);
         for text in [
-            rule("a"),
-            format!(
-                "revision = 7\n\n{}# a comment\n{keyed}[memory]\nmax_keys = 9\n{}",
-                rule("a"),
-                rule("c")
-            ),
-            format!("\u{feff}{}{}", rule("a"), rule("b").replace('\n', "\r\n")),
+            a.clone(),
+            format!("revision = 7\n\n{a}# a comment\n{keyed}[memory]\nmax_keys = 9\n{c}"),
+            format!("reset = \"unix\"\n\n  {a}[on_no_rule]\npay = \"refuse\"\n{c}"),
+            format!("\u{feff}{a}{}", rule("b").replace('\n', "\r\n")),
         ] {
-            let rules = in_parts(&text);
-            assert!(rules.is_some(), "{text}");
-            assert_eq!(rules, as_a_whole(&text), "{text}");
+            let policy = in_parts(&text);
+            assert!(policy.is_some(), "{text}");
+            assert_eq!(policy, as_a_whole(&text), "{text}");
         }
     }
 
     #[test]
-    fn a_mistake_that_spans_parts_is_left_to_the_whole() {
-        let (a, b) = (rule("a"), rule("b"));
+    fn a_text_that_parts_do_not_show_whole_is_read_as_a_whole() {
+        let [a, b] = ["a", "b"].map(rule);
         for (text, is_valid) in [
             // The same section, key or name in two parts.
             (format!("{a}[memory]\nmax_keys = 9\n{b}[memory]\nmax_keys = 9\n"), false),
@@ -137,10 +149,15 @@ mod tests {
             (format!("{a}{b}limit = 1\n"), false),
             (format!("{a}{b}= 1\n"), false),
             ("revision = 1\n".to_owned(), false),
-            (format!("[on_no_rule]\npay = \"admit\"\n{a}{b}"), true),
+            // A header after other text on its line.
+            (format!("revision = 1 {a}"), false),
+            (format!("on_no_rule = \"admit\"{a}"), false),
+            (format!("memory = {{ max_keys = 9 }} {a}"), false),
+            (format!("{} {b}", a.trim_end()), false),
+            (a.replacen("[[rule]]", "[[\"rule\"]]", 1) + &b, true),
         ] {
+            assert_eq!(in_parts(&text), None, "{text}");
             assert_eq!(as_a_whole(&text).is_some(), is_valid, "{text}");
-            assert_eq!(in_parts(&text).is_some(), is_valid, "{text}");
         }
     }
 }
