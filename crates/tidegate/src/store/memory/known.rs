@@ -61,7 +61,7 @@ impl Known {
     }
 
     /// Its domain and its name.
-    pub(super) fn name(&self) -> (&str, &str) {
+    pub(super) fn identity(&self) -> (&str, &str) {
         (self.rule.domain(), self.rule.name())
     }
 

@@ -129,7 +129,7 @@ impl Lineages {
     /// The rules that a policy changes, or removes.
     fn changed_by(&self, policy: &Policy) -> Vec<Lineage> {
         let changed = self.all.iter().filter(|known| {
-            let (domain, name) = known.name();
+            let (domain, name) = known.identity();
             let next = policy.named(domain, name);
             !next.is_ok_and(|(_, next)| next.spec() == known.rule.spec())
         });
@@ -172,8 +172,8 @@ impl Lineages {
         migrations: &mut Migrations,
     ) -> TablesOfRule {
         let name = (rule.domain(), rule.name());
-        let place = self.all.partition_point(|known| known.name() < name);
-        // It is there: `begin_new` added the rules of the policy.
+        let place = self.all.partition_point(|known| known.identity() < name);
+        // The rule is there: `begin_new` added the rules of the policy.
         let known = &mut self.all[place];
         if !known.has_same_limiters(store, rule) {
             // Nothing remembered of the old limiters applies to the others.
@@ -191,16 +191,16 @@ impl Lineages {
 
     /// Adds the rules of a policy that are not known yet.
     fn begin_new(&mut self, store: &MemoryStore, policy: &Policy, at: Timestamp) {
-        let Self { all, next } = self;
-        let known_before = all.len();
-        all.reserve_exact(policy.rules().len().saturating_sub(known_before));
+        let mut new = Vec::new();
         for rule in policy.rules() {
-            if place_of(&all[..known_before], rule.domain(), rule.name()).is_err() {
-                all.push(Known::new(store, rule, Lineage::of_rule(*next), at));
-                *next += 1;
+            if self.named(rule.domain(), rule.name()).is_none() {
+                new.push(Known::new(store, rule, Lineage::of_rule(self.next), at));
+                self.next += 1;
             }
         }
-        all.sort_by(|one, other| one.name().cmp(&other.name()));
+        self.all.reserve_exact(new.len());
+        self.all.append(&mut new);
+        self.all.sort_by(|one, other| one.identity().cmp(&other.identity()));
     }
 
     pub(super) fn named(&self, domain: &str, name: &str) -> Option<&Known> {
@@ -225,5 +225,5 @@ impl Lineages {
 
 /// The place of a rule in a list in the order of domains and names.
 fn place_of(all: &[Known], domain: &str, name: &str) -> Result<usize, usize> {
-    all.binary_search_by(|known| known.name().cmp(&(domain, name)))
+    all.binary_search_by(|known| known.identity().cmp(&(domain, name)))
 }

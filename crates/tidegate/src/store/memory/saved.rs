@@ -55,7 +55,7 @@ impl MemoryStore {
         let lineages = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let all = lineages.all.iter();
         let all = all.map(|known| {
-            let (domain, name) = known.name();
+            let (domain, name) = known.identity();
             ((domain.to_owned(), name.to_owned()), known.of_rule.lineage)
         });
         all.collect()
