@@ -1,5 +1,5 @@
-//! The configuration in force: the tag of its text, and its replacement by another configuration. SIGHUP and the watch of the
-//! file call [`Configuration::reload`], and `PUT /v1/rules` calls [`Configuration::put`]; both put rules in force
+//! The configuration in force: the tag of its text, and its replacement by another configuration. SIGHUP and the watch
+//! of the file call [`Configuration::reload`], and `PUT /v1/rules` calls [`Configuration::put`]; both put rules in force
 //! through [`Limiters::replace`], all or nothing.
 
 mod put;
@@ -124,7 +124,7 @@ impl Configuration {
     /// watch tries and logs each content once. This blocks while the file is read.
     pub(crate) fn reload(&self, cause: Cause) {
         self.try_file(cause);
-        // Also of a file that says what is in force already: its text was read.
+        // Also if nothing has changed, because the text was read.
         return_free_memory();
     }
 

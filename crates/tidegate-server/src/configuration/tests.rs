@@ -4,9 +4,9 @@ use std::fs;
 use std::sync::Arc;
 
 use tempfile::NamedTempFile;
-use tidegate::config;
+use tidegate::{Request, config};
 
-use super::{Candidate, Cause, ConfigOrigin, Configuration};
+use super::{Candidate, Cause, ConfigOrigin, Configuration, Proposal, PutRefused};
 use crate::limiters::Limiters;
 use crate::logging::{LevelSwitch, LogLevel};
 use crate::policy::Wrong;
@@ -19,8 +19,7 @@ fn rules(number: usize) -> String {
     )
 }
 
-fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
-    let text = rules(0);
+fn of(file: &NamedTempFile, text: String) -> (Arc<Limiters>, Configuration) {
     fs::write(file.path(), &text).unwrap();
     let limiters = Arc::new(Limiters::of(config::parse("test", &text).unwrap()).unwrap());
     let read = |name: &str, text: &str| {
@@ -36,7 +35,7 @@ fn of(file: &NamedTempFile) -> (Arc<Limiters>, Configuration) {
 #[test]
 fn the_watch_tries_each_content_once_and_a_signal_tries_it_again() {
     let file = NamedTempFile::new().unwrap();
-    let (_limiters, configuration) = of(&file);
+    let (_limiters, configuration) = of(&file, rules(0));
     let counts = |causes: &[Cause]| {
         causes.iter().for_each(|cause| configuration.reload(*cause));
         configuration.reloads().counts().map(|(_, count)| count)
@@ -51,4 +50,29 @@ fn the_watch_tries_each_content_once_and_a_signal_tries_it_again() {
     assert_eq!(configuration.reloads().error(), None);
     fs::remove_file(file.path()).unwrap();
     assert_eq!(counts(&[Cause::Watch, Cause::Watch]), [1, 3, 0]);
+}
+
+#[tokio::test]
+async fn a_file_gets_its_content_back_if_its_rules_cannot_be_put_in_force() {
+    let log = |most: &str| {
+        "[[rule]]\nname = \"log\"\nkey = [\"user\"]\nalgorithm = \"sliding_log\"\nrate = \"1000/1h\"\n".to_owned()
+            + &format!("max_memory = \"{most}\"\n")
+    };
+    let file = NamedTempFile::new().unwrap();
+    let (limiters, configuration) = of(&file, log("1MiB"));
+    for number in 0..4_000 {
+        let user = (number % 20).to_string();
+        assert!(limiters.check(&Request::from(&[("user", &*user)])).await.is_allowed());
+    }
+    let before = configuration.etag();
+    let proposal = Proposal {
+        text: log("64KiB"),
+        expected: Some(before.clone()),
+        is_dry_run: false,
+        who: "a test".to_owned(),
+    };
+    let refused = configuration.put(proposal);
+    assert!(matches!(&refused, Err(PutRefused::Wrong(_))), "{refused:?}");
+    assert_eq!(fs::read_to_string(file.path()).unwrap(), log("1MiB"));
+    assert_eq!(configuration.etag(), before);
 }

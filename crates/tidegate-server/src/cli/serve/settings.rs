@@ -104,7 +104,7 @@ fn read(
     given: &[OsString],
 ) -> Result<(Policy, SectionValues, ServeArgs), Wrong> {
     let (policy, server) = sources::parse(&command(), name, text).map_err(Wrong::Text)?;
-    // Before the limiters are made: memory that is used again counts whole, even where little of it is needed.
+    // The limiters must not use this memory again: a page that is used again counts whole.
     return_free_memory();
     let args = settled(&command(), given, Path::new(name), &server).map_err(Wrong::Whole)?;
     // With `--store` the policy gets its store after this.
