@@ -245,7 +245,7 @@ impl Server {
         log
     }
 
-    /// Waits for the end with exit code 0, to which it cut no connection.
+    /// Waits for the end with exit code 0; the server has cut no connection.
     pub(crate) fn ended_uncut(self) {
         let log = self.ended(0);
         assert!(log.contains("stopped connections_cut=0"), "{log}");
