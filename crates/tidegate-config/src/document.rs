@@ -135,11 +135,11 @@ pub(super) fn read_in_parts(
     least_bytes: usize,
     own: Option<&Section<'_>>,
 ) -> Option<(Policy, SectionValues)> {
+    let headers = parts::headers(text);
     // A list that grows is copied many times, and leaves free memory that the limiters would use again.
-    let rules = parts::headers(text).count().min(text.len() / LEAST_BYTES_OF_A_RULE);
-    let mut specs = Vec::with_capacity(rules);
+    let mut specs = Vec::with_capacity(headers.len().min(text.len() / LEAST_BYTES_OF_A_RULE));
     let mut settings = Settings::default();
-    let is_read = parts::read_each(text, least_bytes, |part, table| {
+    let is_read = parts::read_each(text, &headers, least_bytes, |part, table| {
         // Its positions are in the part, and no error is shown.
         let source = ConfigSource::new("", part);
         let mut report = ConfigReport::new(&source);

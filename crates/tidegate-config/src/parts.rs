@@ -15,13 +15,15 @@ use super::table::TomlTable;
 
 /// Gives the table of each part of a text to `read`, in their order, until it returns false. Returns whether `read` never
 /// returned false, and the text is valid TOML in which no part adds to a table of another part, but for the list of rules.
+/// The text is cut before its `headers`.
 pub(super) fn read_each(
     text: &str,
+    headers: &[usize],
     least_bytes: usize,
     mut read: impl FnMut(&str, &TomlTable<'_>) -> bool,
 ) -> bool {
     let mut names = HashSet::new();
-    of(text, least_bytes).into_iter().enumerate().all(|(number, part)| {
+    of(text, headers, least_bytes).into_iter().enumerate().all(|(number, part)| {
         let Ok(root) = DeTable::parse(part) else { return false };
         let table = TomlTable::new(0..0, root.get_ref());
         let is_apart = table.entries.iter().all(|entry| {
@@ -33,10 +35,10 @@ pub(super) fn read_each(
 }
 
 /// Cuts a text before headers of rules: before the first, and then wherever a part has enough bytes.
-fn of(text: &str, least_bytes: usize) -> Vec<&str> {
+fn of<'t>(text: &'t str, headers: &[usize], least_bytes: usize) -> Vec<&'t str> {
     let mut parts = Vec::new();
     let mut rest = text;
-    for header in headers(text) {
+    for header in headers {
         let length = header - (text.len() - rest.len());
         if parts.is_empty() || length >= least_bytes {
             let (part, next) = rest.split_at(length);
@@ -50,7 +52,7 @@ fn of(text: &str, least_bytes: usize) -> Vec<&str> {
 
 /// The positions of the lines with headers of rules. A text or a list of several lines may have lines that look like
 /// headers.
-pub(super) fn headers(text: &str) -> impl Iterator<Item = usize> {
+pub(super) fn headers(text: &str) -> Vec<usize> {
     let mut open = 0_usize;
     let mut begins_line = true;
     let lines = Source::new(text).lex().filter_map(move |token| {
@@ -65,10 +67,11 @@ pub(super) fn headers(text: &str) -> impl Iterator<Item = usize> {
         }
         is_begin.then(|| token.span().start())
     });
-    lines.filter(|start| {
+    let headers = lines.filter(|start| {
         let line = text.get(*start..).and_then(|rest| rest.lines().next());
         line.is_some_and(is_header)
-    })
+    });
+    headers.collect()
 }
 
 #[cfg(test)]
@@ -108,16 +111,17 @@ mod tests {
     #[test]
     fn a_text_is_cut_before_headers_of_rules_alone() {
         let text = "revision = 1\n[[rule]]\na = [\n[[rule]]\n]\n  [[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n";
+        let parts = |least_bytes| of(text, &headers(text), least_bytes);
         assert_eq!(
-            of(text, 0),
+            parts(0),
             [
                 "revision = 1\n",
                 "[[rule]]\na = [\n[[rule]]\n]\n",
                 "  [[ rule ]]\nb = '''\n[[rule]]\n'''\n[[rule.x]]\n",
             ]
         );
-        assert_eq!(of(text, 30).len(), 2, "a part has the bytes that it should have");
-        assert_eq!(of("", 0), [""]);
+        assert_eq!(parts(30).len(), 2, "a part has the bytes that it should have");
+        assert_eq!(of("", &[], 0), [""]);
     }
 
     #[test]

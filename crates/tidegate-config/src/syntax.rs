@@ -66,9 +66,9 @@ fn rules_before(text: &str, at: usize) -> Spanned<DeTable<'_>> {
     if sound { root } else { Spanned::new(0..0, DeTable::new()) }
 }
 
-/// Returns whether a text begins with the header of a rule.
-pub(super) fn is_header(text: &str) -> bool {
-    let name = text.trim_start().strip_prefix("[[").and_then(|rest| rest.split_once("]]"));
+/// Returns whether a line begins a rule.
+pub(super) fn is_header(line: &str) -> bool {
+    let name = line.trim_start().strip_prefix("[[").and_then(|rest| rest.split_once("]]"));
     name.is_some_and(|(name, _)| name.trim() == "rule")
 }
 
