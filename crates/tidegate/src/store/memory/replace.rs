@@ -171,9 +171,8 @@ impl Lineages {
         at: Timestamp,
         migrations: &mut Migrations,
     ) -> TablesOfRule {
-        let name = (rule.domain(), rule.name());
-        let place = self.all.partition_point(|known| known.identity() < name);
         // The rule is there: `begin_new` added the rules of the policy.
+        let (Ok(place) | Err(place)) = place_of(&self.all, rule.domain(), rule.name());
         let known = &mut self.all[place];
         if !known.has_same_limiters(store, rule) {
             // Nothing remembered of the old limiters applies to the others.
