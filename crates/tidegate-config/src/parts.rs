@@ -81,10 +81,8 @@ mod tests {
     use crate::source::{ConfigReport, ConfigSource};
     use tidegate_rules::rules::Policy;
 
-    const RULE: &str = "[[rule]]\nname = \"NAME\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n";
-
     fn rule(name: &str) -> String {
-        RULE.replace("NAME", name)
+        format!("[[rule]]\nname = \"{name}\"\nalgorithm = \"token_bucket\"\nrate = \"1/s\"\n")
     }
 
     /// The policy of a text that is cut before each rule; `None` if it can only be read as a whole.
