@@ -127,7 +127,13 @@ impl<S: Store> Carry<S> {
     }
 
     /// Notes what a reply says of a limiter, if its own limiter decided.
-    fn note(&self, ask: &KeyAsk, known: &KnownThen, one: &mut LimiterReply, reply: ReplyTimes) {
+    fn note(
+        &self,
+        ask: &KeyAsk,
+        known: Option<&KnownThen>,
+        one: &mut LimiterReply,
+        reply: ReplyTimes,
+    ) {
         let Some((used, last)) = one.used.take() else { return };
         let Some(own) = ask.rule_in(&self.generation.policy) else { return };
         if !one.by_store || one.decided.overflow {
@@ -146,7 +152,7 @@ impl<S: Store> Carry<S> {
     fn note_lease(
         &self,
         ask: &KeyAsk,
-        known: &KnownThen,
+        known: Option<&KnownThen>,
         report: LimiterReport,
         (used, last): (Vec<UsedUnits>, Timestamp),
         ReplyTimes { sent, now, server }: ReplyTimes,
@@ -194,9 +200,6 @@ impl<S: Store> Carry<S> {
         of
     }
 }
-
-/// The knowledge of a limiter next to units that come back, with which nothing is carried.
-const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
 
 /// The only limiter of a question for a lease has leases.
 const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
@@ -257,7 +260,7 @@ impl<S: Store> Store for Carry<S> {
             {
                 self.known.moved(ask, token, is_renewed.then_some(replied.now));
             }
-            self.note(ask, known, one, replied);
+            self.note(ask, Some(known), one, replied);
         }
         Ok(reply)
     }
@@ -290,7 +293,7 @@ impl<S: Store> Store for Carry<S> {
         let used = reply.used.take().filter(|_| reply.is_in_time);
         if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, used) {
             let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
-            self.note_lease(ask, &then[0], report, used, replied);
+            self.note_lease(ask, Some(&then[0]), report, used, replied);
         }
         reply
     }
@@ -306,7 +309,7 @@ impl<S: Store> Store for Carry<S> {
             && let Some(used) = reply.used.take()
         {
             let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
-            self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
+            self.note_lease(&rest.key, None, reply.report, used, replied);
         }
         Ok(reply)
     }
@@ -318,7 +321,7 @@ impl<S: Store> Store for Carry<S> {
             let replied = ReplyTimes { sent, now: undone.now, server: undone.data.server };
             for (ask, one) in asks.iter().zip(&mut undone.replies) {
                 if let Some(one) = one {
-                    self.note(ask, &NOT_ASKED, one, replied);
+                    self.note(ask, None, one, replied);
                 }
             }
         }

@@ -213,12 +213,13 @@ impl KnownLimiters {
         ((self.use_of(one, keeps_newer, Some(server), had), one.changes), had)
     }
 
-    /// Notes a report about a limiter that was asked with what was `known` then.
+    /// Notes a report about a limiter that was asked with what was `known` then; units that come back are not asked
+    /// with it.
     pub(super) fn note(
         &self,
         ask: &KeyAsk,
         rule: &Rule,
-        (known, changes): &KnownThen,
+        known: Option<&KnownThen>,
         UseReport { used, at, last, sent, until, data }: UseReport,
     ) {
         let words = self.words(ask);
@@ -231,23 +232,24 @@ impl KnownLimiters {
             return;
         };
         let is_same = before.data == Some(data);
-        if is_same && is_overtaken(at, before.at) {
+        let is_carried = known.is_some_and(|(known, changes)| {
+            matches!(known, KnownUse::Carried { .. }) && before.changes == *changes
+        });
+        if is_same && is_overtaken(at, before.at) || known.is_none() && !is_same {
             return;
         }
         // A reply of other data says nothing of the units that are known, unless these were carried with it. Else they
         // are carried once more.
-        let is_carried = matches!(known, KnownUse::Carried { .. }) && before.changes == *changes;
         let data = (is_same || is_carried).then_some(data);
         let used = rule.known_units(&before.used, used, at);
-        let changes = before.changes.wrapping_add(1);
         // Of requests that were decided at one instant, the last has taken most.
-        let is_less = amount(&used) < amount(&before.used);
-        let next = if is_less && (data.is_none() || is_same && at == before.at) {
-            KnownLimiter { used: before.used.clone(), changes, data, ..*before }
-        } else {
-            KnownLimiter { used, at, last: last.max(before.last), until, data, changes }
-        };
-        shard.put(words, next);
+        let may_be_less = is_carried || is_same && at != before.at;
+        if !may_be_less && amount(&used) < amount(&before.used) {
+            return;
+        }
+        let changes = before.changes.wrapping_add(1);
+        let last = last.max(before.last);
+        shard.put(words, KnownLimiter { used, at, last, until, data, changes });
     }
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
