@@ -143,6 +143,7 @@ impl<'a, R: Algorithm> Held<'a, R> {
         if self.is_usage { 1 } else { self.cost }
     }
 
+    #[inline]
     fn take_units(&mut self, units: u64) {
         let Some(state) = &mut *self.slot else { return };
         // Only when units are taken, because a look may be followed by an earlier reading.

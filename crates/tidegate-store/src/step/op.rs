@@ -9,6 +9,8 @@ use super::reply::{Decided, One, TakenUnits, without_values};
 /// The operation on the limiters of a request. Each but [`Step::Decide`] returns the values of the
 /// decisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+// A tag by itself: each decision reads it, and need not compute it from a field.
+#[repr(u8)]
 pub enum Step {
     /// Decides and takes; returns only the verdict.
     Decide,
