@@ -230,8 +230,9 @@ impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
         (self.words.head() == UNPACKED).then_some(unpacked)
     }
 
+    /// Returns whether the cell is closed, where the head was not [`UNPACKED`]. Without words, no other step packs the state.
     fn is_closed(&self) -> bool {
-        self.words.head() == CLOSED
+        WORDS == 0 || self.words.head() == CLOSED
     }
 
     /// Packs a state that fits into the words again.
