@@ -178,6 +178,7 @@ impl Decide for SlidingWindow {
         }
     }
 
+    #[inline]
     fn take(&self, state: &mut State, at: Timestamp, cost: u64) {
         self.roll(state, at);
         let slot = &mut state.slots[self.slot(state.newest, 0)];

@@ -17,14 +17,17 @@ pub(super) struct PackedLayout {
     packing: Packing,
     /// Bits of a counter and of the total: the bits of the limit, and one for a debt.
     count_bits: u32,
+    largest_count: u64,
     /// Bits of all counters.
     counters_bits: u32,
     /// The largest number of a bucket that can be packed.
     last_bucket: u64,
     /// The bits below the number of the newest bucket.
     newest_shift: u32,
-    /// The bits below the total, if there is place for it.
-    total_shift: Option<u32>,
+    /// The bits below the total, or below the newest bucket if there is no place for the total.
+    total_shift: u32,
+    /// The largest total that can be packed; zero if there is no place for it.
+    largest_total: u64,
 }
 
 impl PackedLayout {
@@ -43,12 +46,21 @@ impl PackedLayout {
             _ => (Packing::Unpacked, 0),
         };
         let newest_shift = WORD_BITS - newest_bits;
-        let total_shift = newest_shift.checked_sub(count_bits).filter(|_| count_bits <= free);
-        Self { packing, count_bits, counters_bits, last_bucket, newest_shift, total_shift }
-    }
-
-    const fn largest_count(&self) -> u64 {
-        (1 << self.count_bits) - 1
+        let largest_count = (1 << count_bits) - 1;
+        let (total_shift, largest_total) = match newest_shift.checked_sub(count_bits) {
+            Some(shift) if count_bits <= free => (shift, largest_count),
+            _ => (newest_shift, 0),
+        };
+        Self {
+            packing,
+            count_bits,
+            largest_count,
+            counters_bits,
+            last_bucket,
+            newest_shift,
+            total_shift,
+            largest_total,
+        }
     }
 
     fn count<const WORDS: usize>(&self, words: &[u64; WORDS], age: u32) -> u64 {
@@ -68,8 +80,10 @@ impl PackedLayout {
 
     #[inline]
     fn total<const WORDS: usize>(&self, words: &[u64; WORDS]) -> u64 {
-        match (self.total_shift, words.first()) {
-            (Some(shift), Some(first)) => (first >> shift) & self.largest_count(),
+        match words.first() {
+            Some(first) if self.largest_total > 0 => {
+                (first >> self.total_shift) & self.largest_total
+            }
             _ => self.sum(words, 0),
         }
     }
@@ -79,10 +93,9 @@ impl PackedLayout {
     fn set_head<const WORDS: usize>(&self, words: &mut [u64; WORDS], newest: u64, total: u64) {
         // A larger number would reach into the bit of the store.
         let newest = newest.min(self.last_bucket) << self.newest_shift;
-        let shift = self.total_shift.unwrap_or(self.newest_shift);
-        let total = self.total_shift.map_or(0, |shift| total << shift);
+        let total = (total & self.largest_total) << self.total_shift;
         if let Some(first) = words.first_mut() {
-            *first = newest | total | (*first & ((1 << shift) - 1));
+            *first = newest | total | (*first & ((1 << self.total_shift) - 1));
         }
     }
 
@@ -125,7 +138,7 @@ impl Pack for SlidingWindow {
         let mut total = 0;
         for slot in self.by_age(state.newest) {
             let units = state.slots.get(slot).copied().map_or(0, u64::from);
-            let units = units.min(layout.largest_count() - total);
+            let units = units.min(layout.largest_count - total);
             put(&mut words, from, units);
             from += layout.count_bits;
             total += units;
