@@ -194,6 +194,24 @@ impl Level {
         Self { empty_at: rate.instant(last) + u128::from(left), last, ..Self::EMPTY }
     }
 
+    /// Adds units to a level with its last unit as words, if at most `most` grains are left at `now`. With them there must
+    /// be no more grains than fit into a word.
+    #[inline]
+    pub(crate) fn add_packed(
+        rate: Rate,
+        [last, left]: [u64; 2],
+        now: Timestamp,
+        most: u128,
+        units: u64,
+    ) -> Option<[u64; 2]> {
+        // The clock of the store never steps back: an earlier reading was overtaken on its way here.
+        let last = Timestamp::from_micros(last);
+        let at = now.max(last);
+        let drained = u128::from(at.since(last).as_micros()) * u128::from(rate.n);
+        let left = u128::from(left).saturating_sub(drained);
+        (left <= most).then(|| [at.as_micros(), (left + rate.grains(units)) as u64])
+    }
+
     #[inline]
     pub(crate) const fn last(&self) -> Timestamp {
         self.last

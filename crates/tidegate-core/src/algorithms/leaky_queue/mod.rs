@@ -192,6 +192,27 @@ impl Pack for LeakyQueue {
     fn unpack<const WORDS: usize>(&self, _base: Timestamp, words: [u64; WORDS]) -> Level {
         Level::unpack_with_last(self.rate, resized(words))
     }
+
+    #[inline(always)]
+    fn ask_packed<const WORDS: usize>(
+        &self,
+        _base: Timestamp,
+        words: &mut [u64; WORDS],
+        now: Timestamp,
+        cost: u64,
+    ) -> Verdict {
+        if cost == 0 {
+            return Verdict::Allow;
+        }
+        let Some(most) = self.most_held.checked_sub(cost) else { return Verdict::Never };
+        match Level::add_packed(self.rate, resized(*words), now, self.rate.grains(most), cost) {
+            Some(level) => {
+                *words = resized(level);
+                Verdict::Allow
+            }
+            None => Verdict::Deny,
+        }
+    }
 }
 
 impl CarryUnits for LeakyQueue {
