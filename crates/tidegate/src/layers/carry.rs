@@ -16,16 +16,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use tidegate_core::{Micros, Timestamp, UsedUnits};
+use tidegate_core::{Micros, Settled, Timestamp, UsedUnits};
 use tokio::sync::MutexGuard;
 use tokio::time::{sleep, timeout_at};
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
 use crate::store::{
-    GaveUp, Generation, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult, LimiterReply,
-    LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts, StoreError,
-    StoreEvent, StoredData, Unspent, Verb,
+    GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
+    LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts,
+    StoreError, StoreEvent, StoredData, Unspent, Verb,
 };
 use known::{DataOf, KnownLimiters, KnownThen, UseReport};
 
@@ -127,13 +127,7 @@ impl<S: Store> Carry<S> {
     }
 
     /// Notes what a reply says of a limiter, if its own limiter decided.
-    fn note(
-        &self,
-        ask: &KeyAsk,
-        known: Option<&KnownThen>,
-        one: &mut LimiterReply,
-        reply: ReplyTimes,
-    ) {
+    fn note(&self, ask: &KeyAsk, known: &KnownThen, one: &mut LimiterReply, reply: ReplyTimes) {
         let Some((used, last)) = one.used.take() else { return };
         let Some(own) = ask.rule_in(&self.generation.policy) else { return };
         if !one.by_store || one.decided.overflow {
@@ -152,7 +146,7 @@ impl<S: Store> Carry<S> {
     fn note_lease(
         &self,
         ask: &KeyAsk,
-        known: Option<&KnownThen>,
+        known: &KnownThen,
         report: LimiterReport,
         (used, last): (Vec<UsedUnits>, Timestamp),
         ReplyTimes { sent, now, server }: ReplyTimes,
@@ -200,6 +194,9 @@ impl<S: Store> Carry<S> {
         of
     }
 }
+
+/// The knowledge of a limiter next to units that come back, with which nothing is carried.
+const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
 
 /// The only limiter of a question for a lease has leases.
 const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
@@ -260,7 +257,7 @@ impl<S: Store> Store for Carry<S> {
             {
                 self.known.moved(ask, token, is_renewed.then_some(replied.now));
             }
-            self.note(ask, Some(known), one, replied);
+            self.note(ask, known, one, replied);
         }
         Ok(reply)
     }
@@ -293,7 +290,7 @@ impl<S: Store> Store for Carry<S> {
         let used = reply.used.take().filter(|_| reply.is_in_time);
         if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, used) {
             let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
-            self.note_lease(ask, Some(&then[0]), report, used, replied);
+            self.note_lease(ask, &then[0], report, used, replied);
         }
         reply
     }
@@ -307,9 +304,11 @@ impl<S: Store> Store for Carry<S> {
         let mut reply = self.inner.give_back_lease(rest, node).await?;
         if let Some(reply) = &mut reply
             && let Some(used) = reply.used.take()
+            // Without the record of the lease the store may have lost the units as well.
+            && reply.given_back != GivenBack::NotTaken
         {
             let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
-            self.note_lease(&rest.key, None, reply.report, used, replied);
+            self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
         }
         Ok(reply)
     }
@@ -319,9 +318,14 @@ impl<S: Store> Store for Carry<S> {
         let mut undone = self.inner.undo(asks, args, reply).await;
         if undone.data.server != 0 && args.at.is_none() {
             let replied = ReplyTimes { sent, now: undone.now, server: undone.data.server };
-            for (ask, one) in asks.iter().zip(&mut undone.replies) {
-                if let Some(one) = one {
-                    self.note(ask, None, one, replied);
+            let taken = reply.replies.iter().map(|one| one.as_ref().map(|one| one.decided.taken));
+            for ((ask, taken), one) in asks.iter().zip(taken).zip(&mut undone.replies) {
+                let Some(one) = one else { continue };
+                if let Some(token) = taken.and_then(|taken| taken.token) {
+                    self.known.moved(ask, token, None);
+                } else if one.decided.settled != Settled::Late(ask.cost) {
+                    // A store that has none of the units may have lost others as well.
+                    self.note(ask, &NOT_ASKED, one, replied);
                 }
             }
         }

@@ -233,8 +233,13 @@ impl Store for FakeStore {
         node: u64,
     ) -> Result<Option<ReturnReply>, StoreError> {
         let policy = &self.generation.policy;
+        let fault = self.state().faults.pop_front().flatten();
         let now = self.shared.host.now();
-        Ok(Some(self.state().limiters.give_back_lease(policy, rest, node, now)))
+        let reply = self.state().limiters.give_back_lease(policy, rest, node, now);
+        if let Some(Fault::RepliesAfter(time)) = fault {
+            sleep(time).await;
+        }
+        Ok(Some(reply))
     }
 
     async fn record(&self, name: &[u8], verb: RecordVerb<'_>) -> Result<RecordReply, StoreError> {

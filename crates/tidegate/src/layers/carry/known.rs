@@ -101,8 +101,10 @@ struct KnownLimiter {
     last: Timestamp,
     /// When the last unit leaves, by the clock of this process.
     until: Timestamp,
-    /// The data that has these units; none if they are to be carried.
-    data: Option<DataOf>,
+    /// The data that reported these units.
+    data: DataOf,
+    /// True if it lost them, so that they are to be carried.
+    is_lost: bool,
     /// The number of changes.
     changes: u32,
 }
@@ -184,11 +186,11 @@ impl KnownLimiters {
         server: Option<u64>,
         had: Option<DataOf>,
     ) -> KnownUse {
-        let present = one.data.map(|data| self.data_of(data.server));
-        if let Some(data) = one.data.filter(|data| Some(*data) == present) {
-            return KnownUse::Stored { server: data.server };
+        let its_server = (!one.is_lost).then_some(one.data.server);
+        if its_server.is_some_and(|server| self.data_of(server) == one.data) {
+            return KnownUse::Stored { server: one.data.server };
         }
-        let server = server.or(one.data.map(|data| data.server));
+        let server = server.or(its_server);
         let has_lost = server.is_some_and(|server| self.has_lost(server));
         let last = Some(one.last).filter(|_| keeps_newer && !has_lost);
         let is_own = had.is_some_and(|had| Some(had.server) == server);
@@ -209,17 +211,17 @@ impl KnownLimiters {
         let Some(one) = shard.get(words).filter(|one| one.counts_at(now)) else {
             return ((KnownUse::Nothing, 0), None);
         };
-        let had = one.data.take();
+        let had = (!one.is_lost).then_some(one.data);
+        one.is_lost = true;
         ((self.use_of(one, keeps_newer, Some(server), had), one.changes), had)
     }
 
-    /// Notes a report about a limiter that was asked with what was `known` then; units that come back are not asked
-    /// with it.
+    /// Notes a report about a limiter that was asked with what was `known` then.
     pub(super) fn note(
         &self,
         ask: &KeyAsk,
         rule: &Rule,
-        known: Option<&KnownThen>,
+        (known, changes): &KnownThen,
         UseReport { used, at, last, sent, until, data }: UseReport,
     ) {
         let words = self.words(ask);
@@ -227,29 +229,32 @@ impl KnownLimiters {
         let before = shard.get(words).filter(|one| one.counts_at(sent));
         let Some(before) = before else {
             let used = rule.known_units(&[], used, at);
-            let one = KnownLimiter { used, at, last, until, data: Some(data), changes: 0 };
+            let one = KnownLimiter { used, at, last, until, data, is_lost: false, changes: 0 };
             shard.put(words, one);
             return;
         };
-        let is_same = before.data == Some(data);
-        let is_carried = known.is_some_and(|(known, changes)| {
-            matches!(known, KnownUse::Carried { .. }) && before.changes == *changes
-        });
-        if is_same && is_overtaken(at, before.at) || known.is_none() && !is_same {
+        let is_carried = matches!(known, KnownUse::Carried { .. }) && before.changes == *changes;
+        let is_same = before.data == data;
+        if !is_carried && is_same && is_overtaken(at, before.at) {
             return;
         }
-        // A reply of other data says nothing of the units that are known, unless these were carried with it. Else they
-        // are carried once more.
-        let data = (is_same || is_carried).then_some(data);
         let used = rule.known_units(&before.used, used, at);
-        // Of requests that were decided at one instant, the last has taken most.
-        let may_be_less = is_carried || is_same && at != before.at;
-        if !may_be_less && amount(&used) < amount(&before.used) {
+        let order = amount(&used).cmp(&amount(&before.used));
+        let is_stored = is_carried || is_same && !before.is_lost;
+        let says_nothing = if is_stored {
+            // Of requests that were decided at one instant, the last has taken most.
+            !is_carried && order.is_lt() && at == before.at
+        } else {
+            // Data without the known units says nothing of them. If it has more, these are carried.
+            order.is_le()
+        };
+        if says_nothing {
             return;
         }
-        let changes = before.changes.wrapping_add(1);
         let last = last.max(before.last);
-        shard.put(words, KnownLimiter { used, at, last, until, data, changes });
+        let changes = before.changes.wrapping_add(1);
+        let is_lost = !is_stored;
+        shard.put(words, KnownLimiter { used, at, last, until, data, is_lost, changes });
     }
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
@@ -317,7 +322,8 @@ mod tests {
             at: Timestamp::EPOCH,
             last: Timestamp::EPOCH,
             until: Timestamp::from_micros(until),
-            data: None,
+            data: DataOf { server: 1, losses: 0 },
+            is_lost: false,
             changes: 0,
         };
         let mut shard = Shard::default();

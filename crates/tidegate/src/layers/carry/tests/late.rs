@@ -1,0 +1,144 @@
+//! Replies that come while units are carried, or that say that the store has lost units.
+
+use super::*;
+
+/// Looks at a limiter.
+async fn looks(layer: &Carry<FakeStore>, rule: usize) {
+    layer.step(&[ask(rule, "ada", 0)], asking(layer)).await.unwrap();
+}
+
+/// The units of a limiter that the store counts, next to a limiter without any.
+fn used(store: &FakeStore, rule: usize) -> u64 {
+    store.left(&ask(rule, "bob", 0)) - store.left(&ask(rule, "ada", 0))
+}
+
+fn rest_of(leased: &KeyAsk, units: u64) -> Unspent<KeyAsk> {
+    let kept = leased.cost - units;
+    Unspent { key: leased.clone(), ticket: 0, units, kept, earlier: Micros::ZERO }
+}
+
+#[tokio::test(start_paused = true)]
+async fn units_that_come_back_while_a_lease_of_the_lost_store_ends_stay_back() {
+    let mut granted = 0;
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        let leased = ask(rule, "ada", 3);
+        if !takes_lease(layer, &leased, 3).await {
+            continue;
+        }
+        granted += 1;
+        let taken = takes(layer, &[ask(rule, "ada", 2)]).await;
+        DataLoss::RestartedEmpty.happens_to(store, store.copy());
+        // The settlement carries the units with its second question; the lease has no record any more.
+        store.fault([None, Some(Fault::Takes(Duration::from_millis(20)))]);
+        let ends = async {
+            sleep(Duration::from_millis(10)).await;
+            layer.give_back_lease(&rest_of(&leased, 3), 1).await.unwrap().unwrap().given_back
+        };
+        let ((), given_back) = tokio::join!(gives_back(layer, &taken), ends);
+        assert_eq!(given_back, GivenBack::NotTaken, "{algorithm}");
+        looks(layer, rule).await;
+        // No more than a unit is lost to rounding.
+        assert!((3..=4).contains(&used(store, rule)), "{algorithm}");
+    }
+    assert!(granted > 0, "no algorithm grants leases");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_lease_without_its_record_hides_no_loss() {
+    let mut granted = 0;
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        let leased = ask(rule, "ada", LIMIT / 2);
+        if !takes_lease(layer, &leased, LIMIT / 2).await {
+            continue;
+        }
+        granted += 1;
+        takes(layer, &[ask(rule, "ada", LIMIT / 2 - 2)]).await;
+        sleep(Duration::from_millis(3)).await;
+        DataLoss::Flushed.happens_to(store, store.copy());
+        let end = layer.give_back_lease(&rest_of(&leased, 1), 1).await.unwrap().unwrap();
+        assert_eq!(end.given_back, GivenBack::NotTaken, "{algorithm}");
+        let more = admitted(layer, rule, u64::MAX).await;
+        assert!((1..=2).contains(&more), "{algorithm}: {more}");
+    }
+    assert!(granted > 0, "no algorithm grants leases");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_undo_at_a_store_that_lost_its_units_hides_no_loss() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        let units = admitted(layer, rule, LIMIT - 5).await;
+        let some = [ask(rule, "ada", 3)];
+        let reply = layer.step(&some, asking(layer)).await.unwrap();
+        sleep(Duration::from_millis(3)).await;
+        DataLoss::Flushed.happens_to(store, store.copy());
+        layer.undo(&some, asking(layer), &reply).await;
+        let more = admitted(layer, rule, u64::MAX).await;
+        assert!(units + more <= store.left(&ask(rule, "bob", 0)), "{algorithm}: {more}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_of_the_former_server_takes_nothing_again_that_came_back() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        for is_overtaken in [false, true] {
+            let (store, layer) = &node();
+            takes(layer, &[ask(rule, "ada", 3)]).await;
+            sleep(Duration::from_millis(3)).await;
+            let taken = takes(layer, &[ask(rule, "ada", 2)]).await;
+            // A look is decided before the loss, and its reply comes while a question carries.
+            let late = Some(Fault::RepliesAfter(Duration::from_millis(10)));
+            let carries = Some(Fault::Takes(Duration::from_millis(20)));
+            let rest = async {
+                sleep(Duration::from_millis(1)).await;
+                if is_overtaken {
+                    gives_back(layer, &taken).await;
+                }
+                DataLoss::RestartedEmpty.happens_to(store, store.copy());
+                if is_overtaken {
+                    looks(layer, rule).await;
+                } else {
+                    gives_back(layer, &taken).await;
+                }
+            };
+            let before = is_overtaken.then_some(None);
+            store.fault([late].into_iter().chain(before).chain([None, carries]));
+            tokio::join!(looks(layer, rule), rest);
+            looks(layer, rule).await;
+            let used = used(store, rule);
+            // No more than a unit is lost to rounding. A queue gets back no slot that was carried.
+            let most = if algorithm.is_queue() { 5 } else { 4 };
+            assert!((3..=most).contains(&used), "{algorithm}, {is_overtaken}: {used}");
+        }
+    }
+}
+
+/// It says how many units another node took, of which this node was told.
+#[tokio::test(start_paused = true)]
+async fn a_late_end_of_a_lease_at_the_former_server_is_noted() {
+    let mut granted = 0;
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(2);
+        let [one, other] = &nodes[..] else { unreachable!("two nodes") };
+        let leased = ask(rule, "ada", 3);
+        if !takes_lease(one, &leased, 3).await {
+            continue;
+        }
+        granted += 1;
+        let mut units = admitted(other, rule, LIMIT / 2).await;
+        store.fault([Some(Fault::RepliesAfter(Duration::from_millis(10)))]);
+        let rest = rest_of(&leased, 3);
+        let loses = async {
+            sleep(Duration::from_millis(1)).await;
+            DataLoss::RestartedEmpty.happens_to(&store, store.copy());
+            looks(one, rule).await;
+        };
+        let (end, ()) = tokio::join!(one.give_back_lease(&rest, 1), loses);
+        assert_eq!(end.unwrap().unwrap().given_back, GivenBack::Back, "{algorithm}");
+        units += admitted(one, rule, u64::MAX).await;
+        assert!(units <= LIMIT, "{algorithm}: {units}");
+    }
+    assert!(granted > 0, "no algorithm grants leases");
+}
