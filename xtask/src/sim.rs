@@ -22,8 +22,8 @@ use mutants::Mutant;
 const CRATES: &str =
     "tidegate-core testkit tidegate-rules tidegate-config tidegate-store tidegate-redis tidegate";
 
-/// The folder whose tests by cases stay in the copy, because they alone find some mutants.
-const CASES: &str = "crates/tidegate/src/lease";
+/// The tests by cases in these folders stay in the copy, because they alone find some mutants.
+const CASES: [&str; 2] = ["crates/tidegate/src/lease", "crates/tidegate/src/layers/carry"];
 
 /// The profile of the copy: quick to build again, and quick enough for many seeds.
 const PROFILE: &str = "
@@ -184,7 +184,7 @@ fn adapted(path: &str, text: &str) -> String {
             if text.contains(mark) { format!("{kept}{mark}\n{tokio}") } else { kept }
         }
         _ if path.ends_with("/src/lib.rs") => text.replacen("#![", "#![allow(warnings)]\n#![", 1),
-        _ if path.starts_with(CASES) => text.to_owned(),
+        _ if CASES.iter().any(|cases| path.starts_with(cases)) => text.to_owned(),
         _ => text.replace("#[cfg(test)]\nmod tests", "#[cfg(any())]\nmod tests"),
     }
 }
