@@ -304,8 +304,8 @@ impl<S: Store> Store for Carry<S> {
         let mut reply = self.inner.give_back_lease(rest, node).await?;
         if let Some(reply) = &mut reply
             && let Some(used) = reply.used.take()
-            // Without the record of the lease the store may have lost the units as well.
-            && reply.given_back != GivenBack::NotTaken
+            // If nothing came back, the store may have lost the lease, and other units as well.
+            && reply.given_back == GivenBack::Back
         {
             let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
             self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);

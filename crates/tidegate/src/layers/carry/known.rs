@@ -103,7 +103,7 @@ struct KnownLimiter {
     until: Timestamp,
     /// The data that reported these units.
     data: DataOf,
-    /// True if it lost them, so that they are to be carried.
+    /// True if they are to be carried, because the server may not have them.
     is_lost: bool,
     /// The number of changes.
     changes: u32,
@@ -186,14 +186,12 @@ impl KnownLimiters {
         server: Option<u64>,
         had: Option<DataOf>,
     ) -> KnownUse {
-        let its_server = (!one.is_lost).then_some(one.data.server);
-        if its_server.is_some_and(|server| self.data_of(server) == one.data) {
+        if !one.is_lost && self.data_of(one.data.server) == one.data {
             return KnownUse::Stored { server: one.data.server };
         }
-        let server = server.or(its_server);
-        let has_lost = server.is_some_and(|server| self.has_lost(server));
-        let last = Some(one.last).filter(|_| keeps_newer && !has_lost);
-        let is_own = had.is_some_and(|had| Some(had.server) == server);
+        let server = server.unwrap_or(one.data.server);
+        let last = Some(one.last).filter(|_| keeps_newer && !self.has_lost(server));
+        let is_own = had.is_some_and(|had| had.is_of(server));
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, is_own }
     }
 
@@ -233,23 +231,28 @@ impl KnownLimiters {
             shard.put(words, one);
             return;
         };
-        let is_carried = matches!(known, KnownUse::Carried { .. }) && before.changes == *changes;
         let is_same = before.data == data;
-        if !is_carried && is_same && is_overtaken(at, before.at) {
+        let is_unchanged = before.changes == *changes;
+        let carried = match known {
+            KnownUse::Carried { used, .. } => Some(&used[..]),
+            KnownUse::Nothing | KnownUse::Stored { .. } => None,
+        };
+        // A reply of other data, whose clock may differ, can be older than what it was asked with.
+        let has_carried_all = carried.is_some() && is_unchanged;
+        if !has_carried_all && is_same && is_overtaken(at, before.at) {
             return;
         }
-        let used = rule.known_units(&before.used, used, at);
+        let mut used = rule.known_units(&before.used, used, at);
         let order = amount(&used).cmp(&amount(&before.used));
-        let is_stored = is_carried || is_same && !before.is_lost;
-        let says_nothing = if is_stored {
+        let is_stored = has_carried_all || is_same && (carried.is_some() || !before.is_lost);
+        match carried {
             // Of requests that were decided at one instant, the last has taken most.
-            !is_carried && order.is_lt() && at == before.at
-        } else {
+            None if is_stored && order.is_lt() && at == before.at => return,
             // Data without the known units says nothing of them. If it has more, these are carried.
-            order.is_le()
-        };
-        if says_nothing {
-            return;
+            None if !is_stored && order.is_le() => return,
+            // A late reply of the former data had more units than were carried: these are carried next.
+            Some(carried) if !is_stored => add_rest(&mut used, &before.used, carried),
+            _ => {}
         }
         let last = last.max(before.last);
         let changes = before.changes.wrapping_add(1);
@@ -265,10 +268,12 @@ impl KnownLimiters {
         let Some(one) = shard.get(words) else { return };
         let its = one.used.iter().position(|one| one.since.as_micros() == token.as_micros());
         let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
-        if place < one.used.len() {
-            let moved = one.used.remove(place);
-            one.used.extend(renewed.map(|since| UsedUnits { since, ..moved }));
-        }
+        let Some(entry) = one.used.get_mut(place) else { return };
+        // Other permits may count from that time as well.
+        let units = ask.cost.min(entry.units);
+        entry.units -= units;
+        one.used.extend(renewed.map(|since| UsedUnits { since, units }));
+        one.used.retain(|one| one.units > 0);
     }
 
     /// Forgets a limiter.
@@ -303,6 +308,16 @@ impl KnownLimiters {
 /// The place of a limiter's shard.
 const fn place_of(words: [u32; 3]) -> usize {
     words[0] as usize % SHARDS
+}
+
+/// Adds the units that are known above the units that were carried.
+fn add_rest(used: &mut Vec<UsedUnits>, known: &[UsedUnits], carried: &[UsedUnits]) {
+    let units = amount(known).0.saturating_sub(amount(carried).0);
+    let Some(UsedUnits { since, .. }) = known.last().filter(|_| units > 0).copied() else { return };
+    match used.iter_mut().find(|one| one.since >= since) {
+        Some(later) => later.units = later.units.saturating_add(units),
+        None => used.push(UsedUnits { since, units }),
+    }
 }
 
 /// Which of two uses of a limiter at one instant is more.

@@ -20,6 +20,11 @@ impl FakeLimiters {
         self.leases.retain(|((lineage, _), ..), _| !of(lineage.number_of_rule()));
     }
 
+    /// Forgets a limiter, and not its leases.
+    pub(crate) fn forget_limiter(&mut self, ask: &KeyAsk) {
+        self.all.remove(&key_of(ask));
+    }
+
     /// Takes over the units that are carried, unless a limiter has no state though it must.
     pub(crate) fn carry(
         &mut self,
