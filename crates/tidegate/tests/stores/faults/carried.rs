@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate::{AlgorithmKind, Descriptor, Request, RuleSpec, SharedGate, Spec};
+use tidegate::{AlgorithmKind, Descriptor, LeaseSpec, Request, RuleSpec, SharedGate, Spec};
 use tokio::task::block_in_place;
 use tokio::time::sleep;
 
 use super::closed;
+use crate::leases::ALGORITHMS;
 use crate::server::nodes::{Nodes, Watched, until};
 use crate::server::{Events, gate_over, gate_with, served, settings};
 
@@ -26,12 +27,12 @@ fn most(algorithm: AlgorithmKind) -> u64 {
     LIMIT + u64::from(algorithm.is_queue())
 }
 
-/// Asks a limiter of this algorithm once, as soon as the store decides; returns whether it admits.
-async fn is_admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str) -> bool {
+/// Asks the limiter of this domain once, as soon as the store decides; returns whether it admits.
+async fn is_admitted(gate: &SharedGate, domain: &str, user: &str) -> bool {
     let entries = [("user", user)];
     let descriptors = [Descriptor::new(&entries)];
     loop {
-        let answer = gate.check(&Request::new(algorithm.name(), &descriptors)).await;
+        let answer = gate.check(&Request::new(domain, &descriptors)).await;
         if !answer.is_degraded() && !answer.is_unavailable() {
             return answer.is_allowed();
         }
@@ -40,10 +41,10 @@ async fn is_admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str) ->
 }
 
 /// Asks so often; returns how many requests are admitted.
-async fn admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str, times: u64) -> u64 {
+async fn admitted(gate: &SharedGate, domain: &str, user: &str, times: u64) -> u64 {
     let mut units = 0;
     for _ in 0..times {
-        units += u64::from(is_admitted(gate, algorithm, user).await);
+        units += u64::from(is_admitted(gate, domain, user).await);
     }
     units
 }
@@ -52,15 +53,23 @@ async fn admitted(gate: &SharedGate, algorithm: AlgorithmKind, user: &str, times
 async fn none_over(gate: &SharedGate, events: &Events, lose: impl AsyncFnOnce()) {
     for algorithm in AlgorithmKind::ALL {
         let most = most(*algorithm);
-        assert_eq!(admitted(gate, *algorithm, "ada", most + 5).await, most, "{algorithm}");
-        assert_eq!(admitted(gate, *algorithm, "bob", LIMIT / 2).await, LIMIT / 2, "{algorithm}");
+        assert_eq!(admitted(gate, algorithm.name(), "ada", most + 5).await, most, "{algorithm}");
+        assert_eq!(
+            admitted(gate, algorithm.name(), "bob", LIMIT / 2).await,
+            LIMIT / 2,
+            "{algorithm}"
+        );
     }
     assert_eq!(gate.counts().carried, 0, "nothing was lost");
     lose().await;
     for algorithm in AlgorithmKind::ALL {
-        assert_eq!(admitted(gate, *algorithm, "ada", most(*algorithm)).await, 0, "{algorithm}");
+        assert_eq!(
+            admitted(gate, algorithm.name(), "ada", most(*algorithm)).await,
+            0,
+            "{algorithm}"
+        );
         let rest = most(*algorithm) - LIMIT / 2;
-        let more = admitted(gate, *algorithm, "bob", LIMIT).await;
+        let more = admitted(gate, algorithm.name(), "bob", LIMIT).await;
         assert_eq!(more, rest, "{algorithm}");
     }
     let keys = 2 * AlgorithmKind::ALL.len() as u64;
@@ -85,6 +94,43 @@ async fn a_flushed_server_has_again_what_was_used() {
     none_over(&gate, &events, async || server.run::<()>(&["FLUSHALL"])).await;
 }
 
+/// The first that the server hears of a limiter after the loss is the end of its lease or share.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_end_after_a_loss_free_no_limit() {
+    let leased = |algorithm: &AlgorithmKind| {
+        let mut spec = Spec::new(*algorithm, LIMIT, Duration::from_secs(86_400));
+        spec.resolution =
+            (*algorithm == AlgorithmKind::SlidingLog).then_some(spec.window.unwrap() / 6);
+        let rule = |mode: &str| {
+            let name = format!("{algorithm}-{mode}");
+            RuleSpec::new(name.clone(), spec).key(["user"]).in_domain(name)
+        };
+        [rule("leased").lease(LeaseSpec::default()), rule("split").split()]
+    };
+    let rules: Vec<_> = closed(ALGORITHMS.iter().flat_map(leased).collect());
+    for loses_all in [true, false] {
+        let (server, gate, _) = served(rules.clone()).await;
+        let mut used = Vec::new();
+        for rule in &rules {
+            used.push(admitted(&gate, &rule.domain, "ada", LIMIT * 4 / 5).await);
+        }
+        if loses_all {
+            server.run::<()>(&["FLUSHALL"]);
+        } else {
+            let keys: Vec<String> = server.run(&["KEYS", "*ada*"]);
+            let limiters = keys.iter().map(String::as_str).filter(|key| !key.contains('?'));
+            let all: Vec<_> = ["DEL"].into_iter().chain(limiters).collect();
+            assert_eq!(server.run::<usize>(&all), rules.len());
+        }
+        // Longer than a lease or a share lives.
+        sleep(Duration::from_millis(2_500)).await;
+        for (rule, used) in rules.iter().zip(used) {
+            let more = admitted(&gate, &rule.domain, "ada", LIMIT).await;
+            assert!(used + more <= LIMIT, "{}, {loses_all}: {used} and {more}", rule.name);
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flushed_node_of_a_cluster_has_again_what_was_used() {
     let nodes = block_in_place(|| Nodes::start(3, 0));
@@ -104,7 +150,11 @@ async fn a_replica_that_is_behind_has_again_what_was_used() {
     let (gate, _) = gate_with(settings, rules()).await;
     let algorithms = || AlgorithmKind::ALL.iter().copied();
     for algorithm in algorithms() {
-        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT / 2).await, LIMIT / 2, "{algorithm}");
+        assert_eq!(
+            admitted(&gate, algorithm.name(), "ada", LIMIT / 2).await,
+            LIMIT / 2,
+            "{algorithm}"
+        );
     }
     let here = |info: &str| info.contains("lag=0");
     block_in_place(|| until(&watched.primary, &["INFO", "replication"], here));
@@ -112,13 +162,13 @@ async fn a_replica_that_is_behind_has_again_what_was_used() {
     watched.replica.signal("STOP");
     for algorithm in algorithms() {
         let rest = most(algorithm) - LIMIT / 2;
-        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, rest, "{algorithm}");
+        assert_eq!(admitted(&gate, algorithm.name(), "ada", LIMIT).await, rest, "{algorithm}");
     }
     watched.primary.kill();
     watched.replica.signal("CONT");
     let primary = |info: &str| info.contains("role:master");
     block_in_place(|| until(&watched.replica, &["INFO", "replication"], primary));
     for algorithm in algorithms() {
-        assert_eq!(admitted(&gate, algorithm, "ada", LIMIT).await, 0, "{algorithm}");
+        assert_eq!(admitted(&gate, algorithm.name(), "ada", LIMIT).await, 0, "{algorithm}");
     }
 }
