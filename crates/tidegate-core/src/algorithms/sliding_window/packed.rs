@@ -17,6 +17,7 @@ pub(super) struct PackedLayout {
     packing: Packing,
     /// Bits of a counter and of the total: the bits of the limit, and one for a debt.
     count_bits: u32,
+    /// The largest number of these bits.
     largest_count: u64,
     /// Bits of all counters.
     counters_bits: u32,

@@ -230,7 +230,7 @@ impl<R: Algorithm, const WORDS: usize> Limited<R, WORDS> {
         (self.words.head() == UNPACKED).then_some(unpacked)
     }
 
-    /// Returns whether the cell is closed, where the head was not [`UNPACKED`]. Without words, no other step packs the state.
+    /// Returns whether the cell is closed, after its head was found not to be [`UNPACKED`]. Without words no state is packed.
     fn is_closed(&self) -> bool {
         WORDS == 0 || self.words.head() == CLOSED
     }
