@@ -12,12 +12,13 @@
 mod known;
 
 use std::iter;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Settled, Timestamp, UsedUnits};
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::sync::MutexGuard;
+use tokio::time::{sleep, timeout_at};
 
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
@@ -26,7 +27,7 @@ use crate::store::{
     LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts,
     StoreError, StoreEvent, StoredData, Unspent, Verb,
 };
-use known::{DataOf, KnownLimiters, UseReport};
+use known::{DataOf, KnownLimiters, KnownThen, UseReport};
 
 /// After the first limiter is carried, so much time passes until the number is reported.
 const REPORTED_AFTER: Duration = Duration::from_secs(5);
@@ -77,9 +78,37 @@ impl<S: Store> Carry<S> {
         asks: &[KeyAsk],
         leased: &[Option<Micros>],
         now: Timestamp,
-    ) -> InlineList<KnownUse> {
+    ) -> InlineList<KnownThen> {
         let with_newer = self.with_newer(asks, leased);
         with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, now)).collect()
+    }
+
+    /// Waits until no other request carries units of these limiters, because units that it knew of may have come back
+    /// since, and would be taken once more. Then brings what is `known` up to date, and returns also whether it has
+    /// changed.
+    async fn turns(
+        &self,
+        asks: &[KeyAsk],
+        leased: &[Option<Micros>],
+        known: &mut InlineList<KnownThen>,
+        sent: Timestamp,
+    ) -> (Vec<MutexGuard<'_, ()>>, bool) {
+        let turns = self.known.turns(asks).await;
+        let before = std::mem::replace(known, self.known_of(asks, leased, sent));
+        let has_changed = before.iter().zip(&*known).any(|(before, now)| before.1 != now.1);
+        (turns, has_changed)
+    }
+
+    /// Waits as [`Carry::turns`], until the deadline of a request.
+    async fn turns_in_time(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        known: &mut InlineList<KnownThen>,
+        sent: Timestamp,
+    ) -> Result<(Vec<MutexGuard<'_, ()>>, bool), StoreError> {
+        let turns = timeout_at(args.deadline, self.turns(asks, args.leased, known, sent)).await;
+        turns.map_err(|_| StoreError::Overloaded { together: true })
     }
 
     /// Counts limiters, and reports their number a while after the first.
@@ -98,13 +127,7 @@ impl<S: Store> Carry<S> {
     }
 
     /// Notes what a reply says of a limiter, if its own limiter decided.
-    fn note(
-        &self,
-        ask: &KeyAsk,
-        known: Option<&KnownUse>,
-        one: &mut LimiterReply,
-        reply: ReplyTimes,
-    ) {
+    fn note(&self, ask: &KeyAsk, known: &KnownThen, one: &mut LimiterReply, reply: ReplyTimes) {
         let Some((used, last)) = one.used.take() else { return };
         let Some(own) = ask.rule_in(&self.generation.policy) else { return };
         if !one.by_store || one.decided.overflow {
@@ -123,7 +146,7 @@ impl<S: Store> Carry<S> {
     fn note_lease(
         &self,
         ask: &KeyAsk,
-        known: Option<&KnownUse>,
+        known: &KnownThen,
         report: LimiterReport,
         (used, last): (Vec<UsedUnits>, Timestamp),
         ReplyTimes { sent, now, server }: ReplyTimes,
@@ -138,14 +161,15 @@ impl<S: Store> Carry<S> {
     /// The server lost a state while it ran, or it lacks a state of the former server, because a newer state would have
     /// stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
     /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
-    fn carried(&self, data: StoredData, had: Option<DataOf>, known: &[KnownUse]) {
+    fn carried(&self, data: StoredData, had: Option<DataOf>, then: &[KnownThen]) {
         if data.carried == 0 {
             return;
         }
         self.count(data.carried);
         let Some(had) = had else { return };
+        let mut known = then.iter().map(|(known, _)| known);
         if had.is_of(data.server)
-            || !known.iter().any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
+            || !known.any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
         {
             self.known.lost(data.server, had);
         }
@@ -157,7 +181,7 @@ impl<S: Store> Carry<S> {
         &self,
         asks: &[KeyAsk],
         leased: &[Option<Micros>],
-        known: &mut [KnownUse],
+        known: &mut [KnownThen],
         data: StoredData,
         now: Timestamp,
     ) -> Option<DataOf> {
@@ -171,14 +195,8 @@ impl<S: Store> Carry<S> {
     }
 }
 
-/// Waits for a turn until the deadline of a request.
-async fn in_time<T>(deadline: Instant, turn: impl Future<Output = T>) -> Result<T, StoreError> {
-    timeout_at(deadline, turn).await.map_err(|_| StoreError::Overloaded { together: true })
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
+/// The knowledge of a limiter next to units that come back, with which nothing is carried.
+const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
 
 /// The only limiter of a question for a lease has leases.
 const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
@@ -204,42 +222,42 @@ impl<S: Store> Store for Carry<S> {
             return reset;
         }
         let sent = self.inner.host().now();
-        let mut turns = in_time(args.deadline, self.known.turns(asks)).await?;
-        let mut is_alone = false;
-        let mut known = self.known_of(asks, args.leased, sent);
+        let mut then = self.known_of(asks, args.leased, sent);
         let mut had = None;
+        let mut turns = None;
         let mut reply = loop {
-            if !is_alone && known.iter().any(|known| known.carried().is_some()) {
-                turns.clear();
-                turns = in_time(args.deadline, self.known.turns_alone(asks)).await?;
-                is_alone = true;
-                known = self.known_of(asks, args.leased, sent);
+            if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
+                turns = Some(self.turns_in_time(asks, args, &mut then, sent).await?.0);
             }
+            let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
             let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
             if !reply.data.is_lost {
                 break reply;
             }
-            if !is_alone {
-                turns.clear();
-                turns = in_time(args.deadline, self.known.turns_alone(asks)).await?;
-                is_alone = true;
+            if turns.is_none() {
+                let (taken, has_changed) = self.turns_in_time(asks, args, &mut then, sent).await?;
+                turns = Some(taken);
+                if has_changed {
+                    // Another request has carried the units.
+                    continue;
+                }
             }
-            had = self.lost(asks, args.leased, &mut known, reply.data, sent).or(had);
+            had = self.lost(asks, args.leased, &mut then, reply.data, sent).or(had);
         };
         // A remembered answer says how the limiters stood then.
         if reply.data.server == 0 || reply.repeated {
             return Ok(reply);
         }
-        self.carried(reply.data, had, &known);
+        self.carried(reply.data, had, &then);
         let replied = ReplyTimes { sent, now: reply.now, server: reply.data.server };
-        for ((ask, known), one) in asks.iter().zip(&known).zip(&mut reply.replies) {
+        for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
             let Some(one) = one else { continue };
             let is_renewed = args.verb == Verb::Renew && one.decided.decision.is_allowed();
             if let Some(token) = ask.taken.token.filter(|_| is_renewed || args.verb == Verb::Settle)
             {
-                self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
+                self.known.moved(ask, token, is_renewed.then_some(replied.now));
             }
-            self.note(ask, Some(known), one, replied);
+            self.note(ask, known, one, replied);
         }
         Ok(reply)
     }
@@ -247,39 +265,32 @@ impl<S: Store> Store for Carry<S> {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let sent = self.inner.host().now();
         let asks = std::slice::from_ref(ask);
-        let turns = Mutex::new(self.known.turns(asks).await);
-        let mut is_alone = false;
-        let mut known = self.known_of(asks, LEASED, sent);
+        let mut then = self.known_of(asks, LEASED, sent);
         let mut had = None;
+        let mut turns = None;
         let mut reply = loop {
-            if !is_alone && known[0].carried().is_some() {
-                locked(&turns).clear();
-                *locked(&turns) = self.known.turns_alone(asks).await;
-                is_alone = true;
-                known = self.known_of(asks, LEASED, sent);
+            if turns.is_none() && then[0].0.carried().is_some() {
+                turns = Some(self.turns(asks, LEASED, &mut then, sent).await.0);
             }
-            let on_late: &(dyn Fn() + Sync) = &|| {
-                // Units of a late reply are given back, so it holds nothing up.
-                locked(&turns).clear();
-                (lease.on_late)();
-            };
-            let asked = LeaseAsk { known: &known[0], on_late, ..lease };
-            let reply = self.inner.lease(ask, asked).await;
+            let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
+            // Units of a late reply would only be given back.
             if !reply.data.is_lost || !reply.is_in_time {
                 break reply;
             }
-            if !is_alone {
-                locked(&turns).clear();
-                *locked(&turns) = self.known.turns_alone(asks).await;
-                is_alone = true;
+            if turns.is_none() {
+                let (taken, has_changed) = self.turns(asks, LEASED, &mut then, sent).await;
+                turns = Some(taken);
+                if has_changed {
+                    continue;
+                }
             }
-            had = self.lost(asks, LEASED, &mut known, reply.data, sent).or(had);
+            had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
         };
-        self.carried(reply.data, had, &known);
+        self.carried(reply.data, had, &then);
         let used = reply.used.take().filter(|_| reply.is_in_time);
         if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, used) {
             let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
-            self.note_lease(ask, Some(&known[0]), report, used, replied);
+            self.note_lease(ask, &then[0], report, used, replied);
         }
         reply
     }
@@ -297,7 +308,7 @@ impl<S: Store> Store for Carry<S> {
             && reply.given_back == GivenBack::Back
         {
             let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
-            self.note_lease(&rest.key, None, reply.report, used, replied);
+            self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
         }
         Ok(reply)
     }
@@ -311,10 +322,10 @@ impl<S: Store> Store for Carry<S> {
             for ((ask, taken), one) in asks.iter().zip(taken).zip(&mut undone.replies) {
                 let Some(one) = one else { continue };
                 if let Some(token) = taken.and_then(|taken| taken.token) {
-                    self.known.moved(ask, token, None, replied);
+                    self.known.moved(ask, token, None);
                 } else if one.decided.settled != Settled::Late(ask.cost) {
                     // A store that has none of the units may have lost others as well.
-                    self.note(ask, None, one, replied);
+                    self.note(ask, &NOT_ASKED, one, replied);
                 }
             }
         }

@@ -8,10 +8,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Rule, Timestamp, Token, UsedUnits};
 
-use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use super::ReplyTimes;
-use crate::inline_list::InlineList;
 use crate::key::{Fingerprint, Seed};
 use crate::store::{KeyAsk, KnownUse, is_overtaken};
 
@@ -29,9 +25,8 @@ const SERVERS: usize = 64;
 pub(super) struct KnownLimiters {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
-    /// Held by each question about limiters of a shard, and alone while their units are carried: then no reply is on its
-    /// way that tells of other units.
-    turns: Box<[RwLock<()>]>,
+    /// Held while units are carried, each for the limiters of a shard.
+    turns: Box<[tokio::sync::Mutex<()>]>,
     /// By server.
     losses: Box<[ServerLosses]>,
 }
@@ -110,6 +105,8 @@ struct KnownLimiter {
     data: DataOf,
     /// True if they are to be carried, because the server may not have them.
     is_lost: bool,
+    /// The number of changes.
+    changes: u32,
 }
 
 impl KnownLimiter {
@@ -130,20 +127,15 @@ pub(super) struct UseReport {
     pub(super) data: DataOf,
 }
 
-/// The turn of a question about the limiters of a shard, until it is dropped.
-pub(super) enum CarryTurn<'a> {
-    /// Other questions have it as well.
-    Shared(#[expect(dead_code, reason = "held until it is dropped")] RwLockReadGuard<'a, ()>),
-    /// Units are carried.
-    Alone(#[expect(dead_code, reason = "held until it is dropped")] RwLockWriteGuard<'a, ()>),
-}
+/// The knowledge of a limiter when it is asked, and the number of changes until then.
+pub(super) type KnownThen = (KnownUse, u32);
 
 impl KnownLimiters {
     pub(super) fn new() -> Self {
         Self {
             seed: Seed::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            turns: (0..SHARDS).map(|_| RwLock::default()).collect(),
+            turns: (0..SHARDS).map(|_| tokio::sync::Mutex::default()).collect(),
             losses: (0..SERVERS).map(|_| ServerLosses::default()).collect(),
         }
     }
@@ -177,11 +169,11 @@ impl KnownLimiters {
     }
 
     /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays.
-    pub(super) fn known(&self, ask: &KeyAsk, keeps_newer: bool, now: Timestamp) -> KnownUse {
+    pub(super) fn known(&self, ask: &KeyAsk, keeps_newer: bool, now: Timestamp) -> KnownThen {
         let words = self.words(ask);
         match self.shard(words).get(words).filter(|one| one.counts_at(now)) {
-            None => KnownUse::Nothing,
-            Some(one) => self.use_of(one, keeps_newer, None, None),
+            None => (KnownUse::Nothing, 0),
+            Some(one) => (self.use_of(one, keeps_newer, None, None), one.changes),
         }
     }
 
@@ -211,23 +203,23 @@ impl KnownLimiters {
         keeps_newer: bool,
         server: u64,
         now: Timestamp,
-    ) -> (KnownUse, Option<DataOf>) {
+    ) -> (KnownThen, Option<DataOf>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
         let Some(one) = shard.get(words).filter(|one| one.counts_at(now)) else {
-            return (KnownUse::Nothing, None);
+            return ((KnownUse::Nothing, 0), None);
         };
         let had = (!one.is_lost).then_some(one.data);
         one.is_lost = true;
-        (self.use_of(one, keeps_newer, Some(server), had), had)
+        ((self.use_of(one, keeps_newer, Some(server), had), one.changes), had)
     }
 
-    /// Notes a report about a limiter that was asked with what was `known` then; with nothing if units came back.
+    /// Notes a report about a limiter that was asked with what was `known` then.
     pub(super) fn note(
         &self,
         ask: &KeyAsk,
         rule: &Rule,
-        known: Option<&KnownUse>,
+        (known, changes): &KnownThen,
         UseReport { used, at, last, sent, until, data }: UseReport,
     ) {
         let words = self.words(ask);
@@ -235,49 +227,45 @@ impl KnownLimiters {
         let before = shard.get(words).filter(|one| one.counts_at(sent));
         let Some(before) = before else {
             let used = rule.known_units(&[], used, at);
-            shard.put(words, KnownLimiter { used, at, last, until, data, is_lost: false });
+            let one = KnownLimiter { used, at, last, until, data, is_lost: false, changes: 0 };
+            shard.put(words, one);
             return;
         };
-        let is_carried = matches!(known, Some(KnownUse::Carried { .. }));
         let is_same = before.data == data;
-        if !is_carried && is_same && is_overtaken(at, before.at) {
+        let is_unchanged = before.changes == *changes;
+        let carried = match known {
+            KnownUse::Carried { used, .. } => Some(&used[..]),
+            KnownUse::Nothing | KnownUse::Stored { .. } => None,
+        };
+        // A reply of other data, whose clock may differ, can be older than what it was asked with.
+        let has_carried_all = carried.is_some() && is_unchanged;
+        if !has_carried_all && is_same && is_overtaken(at, before.at) {
             return;
         }
-        let is_stored = is_carried || is_same && !before.is_lost;
         let mut used = rule.known_units(&before.used, used, at);
         let order = amount(&used).cmp(&amount(&before.used));
-        match known {
-            _ if is_carried => {}
+        let is_stored = has_carried_all || is_same && (carried.is_some() || !before.is_lost);
+        match carried {
             // Of requests that were decided at one instant, the last has taken most.
-            _ if is_stored && order.is_lt() && at == before.at => return,
-            _ if is_stored => {}
-            // Of the first requests for a limiter some were decided by the data before, and some by this.
-            Some(KnownUse::Nothing) => before.used.iter().for_each(|one| add(&mut used, *one)),
+            None if is_stored && order.is_lt() && at == before.at => return,
             // Data without the known units says nothing of them. If it has more, these are carried.
-            _ if order.is_le() => return,
+            None if !is_stored && order.is_le() => return,
+            // A late reply of the former data had more units than were carried: these are carried next.
+            Some(carried) if !is_stored => add_rest(&mut used, &before.used, carried),
             _ => {}
         }
         let last = last.max(before.last);
-        let until = if is_stored { until } else { until.max(before.until) };
-        shard.put(words, KnownLimiter { used, at, last, until, data, is_lost: !is_stored });
+        let changes = before.changes.wrapping_add(1);
+        let is_lost = !is_stored;
+        shard.put(words, KnownLimiter { used, at, last, until, data, is_lost, changes });
     }
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
     /// many of the oldest.
-    pub(super) fn moved(
-        &self,
-        ask: &KeyAsk,
-        token: Token,
-        renewed: Option<Timestamp>,
-        ReplyTimes { now, server, .. }: ReplyTimes,
-    ) {
+    pub(super) fn moved(&self, ask: &KeyAsk, token: Token, renewed: Option<Timestamp>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let one = match shard.get(words) {
-            // A later report is without the permit.
-            Some(one) if one.data.is_of(server) && !is_overtaken(now, one.at) => one,
-            _ => return,
-        };
+        let Some(one) = shard.get(words) else { return };
         let its = one.used.iter().position(|one| one.since.as_micros() == token.as_micros());
         let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
         let Some(entry) = one.used.get_mut(place) else { return };
@@ -299,32 +287,17 @@ impl KnownLimiters {
         known_by.words()
     }
 
-    /// Waits until no question carries units of these limiters.
-    pub(super) async fn turns(&self, asks: &[KeyAsk]) -> InlineList<CarryTurn<'_>> {
-        let mut turns = InlineList::new();
-        for place in self.places(asks) {
-            turns.push(CarryTurn::Shared(self.turns[place].read().await));
-        }
-        turns
-    }
-
-    /// Waits until no other question about these limiters is under way.
-    pub(super) async fn turns_alone(&self, asks: &[KeyAsk]) -> InlineList<CarryTurn<'_>> {
-        let mut turns = InlineList::new();
-        for place in self.places(asks) {
-            turns.push(CarryTurn::Alone(self.turns[place].write().await));
-        }
-        turns
-    }
-
-    /// The places of the shards of limiters: in the same order for every question, so that none waits for another that
-    /// waits for it.
-    fn places(&self, asks: &[KeyAsk]) -> InlineList<usize> {
-        let mut places: InlineList<usize> =
-            asks.iter().map(|ask| place_of(self.words(ask))).collect();
+    /// Waits for the right to carry units of limiters.
+    pub(super) async fn turns(&self, asks: &[KeyAsk]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+        let mut places: Vec<_> = asks.iter().map(|ask| place_of(self.words(ask))).collect();
+        // In the same order by every request, so that none waits for another that waits for it.
         places.sort_unstable();
         places.dedup();
-        places
+        let mut turns = Vec::with_capacity(places.len());
+        for place in places {
+            turns.push(self.turns[place].lock().await);
+        }
+        turns
     }
 
     fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {
@@ -337,11 +310,13 @@ const fn place_of(words: [u32; 3]) -> usize {
     words[0] as usize % SHARDS
 }
 
-/// Adds units, under a later time if there is such.
-fn add(used: &mut Vec<UsedUnits>, more: UsedUnits) {
-    match used.iter_mut().find(|one| one.since >= more.since) {
-        Some(later) => later.units = later.units.saturating_add(more.units),
-        None => used.push(more),
+/// Adds the units that are known above the units that were carried.
+fn add_rest(used: &mut Vec<UsedUnits>, known: &[UsedUnits], carried: &[UsedUnits]) {
+    let units = amount(known).0.saturating_sub(amount(carried).0);
+    let Some(UsedUnits { since, .. }) = known.last().filter(|_| units > 0).copied() else { return };
+    match used.iter_mut().find(|one| one.since >= since) {
+        Some(later) => later.units = later.units.saturating_add(units),
+        None => used.push(UsedUnits { since, units }),
     }
 }
 
@@ -364,6 +339,7 @@ mod tests {
             until: Timestamp::from_micros(until),
             data: DataOf { server: 1, losses: 0 },
             is_lost: false,
+            changes: 0,
         };
         let mut shard = Shard::default();
         let places = (GROUPS * PLACES) as u32;

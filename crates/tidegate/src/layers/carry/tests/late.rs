@@ -1,8 +1,5 @@
 //! Replies that come while units are carried, or that say that the store has lost units.
 
-use testkit::traffic::Rng;
-use tokio::task::JoinSet;
-
 use super::*;
 
 /// Looks at a limiter.
@@ -121,7 +118,7 @@ async fn a_reply_of_the_former_server_takes_nothing_again_that_came_back() {
     }
 }
 
-/// It says how many units another node took, so this node knows of them.
+/// It says how many units another node took, of which this node was told.
 #[tokio::test(start_paused = true)]
 async fn a_late_end_of_a_lease_at_the_former_server_is_noted() {
     let mut granted = 0;
@@ -151,7 +148,7 @@ async fn a_late_end_of_a_lease_at_the_former_server_is_noted() {
 
 /// The units of a reply that comes while another request carries are carried as well.
 #[tokio::test(start_paused = true)]
-async fn units_that_a_late_reply_has_are_carried_too() {
+async fn units_of_which_a_late_reply_tells_are_carried_too() {
     for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
         for loss in [DataLoss::Flushed, DataLoss::RestartedEmpty] {
             let (store, layer) = &node();
@@ -187,74 +184,5 @@ async fn an_undo_leaves_the_units_of_other_nodes_known() {
         DataLoss::RestartedEmpty.happens_to(&store, store.copy());
         let more = admitted(one, rule, u64::MAX).await;
         assert!(units + more <= store.left(&ask(rule, "bob", 0)), "{algorithm}: {more}");
-    }
-}
-
-/// Requests about a limiter that is known overlap in any order, and some are settled, while the store loses its data. In
-/// the end the store counts the units that callers have, and no more than these and the units that came back.
-#[tokio::test(start_paused = true)]
-async fn no_order_of_replies_mints_a_unit() {
-    for seed in 0..100 {
-        for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
-            let rng = &mut Rng::new(seed * AlgorithmKind::ALL.len() as u64 + rule as u64);
-            let (store, layer) = &node();
-            takes(layer, &[ask(rule, "ada", 1)]).await;
-            let mut tasks = JoinSet::new();
-            for _ in 0..6 {
-                let (begins, settles) = (up_to(rng, 40), rng.chance(33).then(|| up_to(rng, 20)));
-                tasks.spawn(takes_and_settles(
-                    layer.clone(),
-                    ask(rule, "ada", 1 + rng.below(2)),
-                    begins,
-                    settles,
-                ));
-            }
-            store.fault((0..60).map(|_| match rng.below(4) {
-                0 => Some(Fault::RepliesAfter(up_to(rng, 12))),
-                1 => Some(Fault::Takes(up_to(rng, 12))),
-                _ => None,
-            }));
-            sleep(up_to(rng, 20)).await;
-            let copy = store.copy();
-            sleep(up_to(rng, 30)).await;
-            let loss = LOSSES[rng.below(3) as usize];
-            loss.happens_to(store, copy);
-            let (kept, back) = tasks
-                .join_all()
-                .await
-                .into_iter()
-                .fold((1, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-            looks(layer, rule).await;
-            let used = used(store, rule);
-            // No more than a unit is lost to rounding.
-            let all = kept..=kept + back + 1;
-            assert!(all.contains(&used), "seed {seed}, {algorithm}, {loss:?}: {used}, not {all:?}");
-        }
-    }
-}
-
-/// A random time of at most so many milliseconds.
-fn up_to(rng: &mut Rng, ms: u64) -> Duration {
-    Duration::from_micros(rng.below(ms * 1_000))
-}
-
-/// Takes units after a pause, and gives them back after another. Returns the units that stay taken, and that came back.
-async fn takes_and_settles(
-    layer: Carry<FakeStore>,
-    asked: KeyAsk,
-    begins: Duration,
-    settles: Option<Duration>,
-) -> (u64, u64) {
-    sleep(begins).await;
-    let reply = layer.step(std::slice::from_ref(&asked), asking(&layer)).await.unwrap();
-    let Some(one) = reply.replies[0].as_ref().filter(|_| reply.allowed) else { return (0, 0) };
-    let Some(lasts) = settles else { return (asked.cost, 0) };
-    sleep(lasts).await;
-    let taken = [KeyAsk { taken: one.decided.taken, ..asked.clone() }];
-    let settle = StepArgs { actual: &[0], ..asking(&layer).settling() };
-    let settled = layer.step(&taken, settle).await.unwrap();
-    match settled.replies[0].as_ref().unwrap().decided.settled {
-        Settled::Late(units) => (units, asked.cost - units),
-        _ => (0, asked.cost),
     }
 }
