@@ -255,7 +255,7 @@ impl<S: Store> Store for Carry<S> {
             let is_renewed = args.verb == Verb::Renew && one.decided.decision.is_allowed();
             if let Some(token) = ask.taken.token.filter(|_| is_renewed || args.verb == Verb::Settle)
             {
-                self.known.moved(ask, token, is_renewed.then_some(replied.now));
+                self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
             }
             self.note(ask, known, one, replied);
         }
@@ -322,7 +322,7 @@ impl<S: Store> Store for Carry<S> {
             for ((ask, taken), one) in asks.iter().zip(taken).zip(&mut undone.replies) {
                 let Some(one) = one else { continue };
                 if let Some(token) = taken.and_then(|taken| taken.token) {
-                    self.known.moved(ask, token, None);
+                    self.known.moved(ask, token, None, replied);
                 } else if one.decided.settled != Settled::Late(ask.cost) {
                     // A store that has none of the units may have lost others as well.
                     self.note(ask, &NOT_ASKED, one, replied);

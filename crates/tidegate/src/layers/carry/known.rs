@@ -8,6 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Rule, Timestamp, Token, UsedUnits};
 
+use super::ReplyTimes;
 use crate::key::{Fingerprint, Seed};
 use crate::store::{KeyAsk, KnownUse, is_overtaken};
 
@@ -262,10 +263,20 @@ impl KnownLimiters {
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
     /// many of the oldest.
-    pub(super) fn moved(&self, ask: &KeyAsk, token: Token, renewed: Option<Timestamp>) {
+    pub(super) fn moved(
+        &self,
+        ask: &KeyAsk,
+        token: Token,
+        renewed: Option<Timestamp>,
+        ReplyTimes { now, server, .. }: ReplyTimes,
+    ) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let Some(one) = shard.get(words) else { return };
+        let one = match shard.get(words) {
+            // A later report is without the permit.
+            Some(one) if one.data.is_of(server) && !is_overtaken(now, one.at) => one,
+            _ => return,
+        };
         let its = one.used.iter().position(|one| one.since.as_micros() == token.as_micros());
         let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
         let Some(entry) = one.used.get_mut(place) else { return };

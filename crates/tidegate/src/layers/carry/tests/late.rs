@@ -186,3 +186,24 @@ async fn an_undo_leaves_the_units_of_other_nodes_known() {
         assert!(units + more <= store.left(&ask(rule, "bob", 0)), "{algorithm}: {more}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_reply_to_a_returned_permit_forgets_no_other() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        takes(layer, &[ask(rule, "ada", 1)]).await;
+        sleep(Duration::from_millis(3)).await;
+        let taken = takes(layer, &[ask(rule, "ada", 2)]).await;
+        store.fault([Some(Fault::RepliesAfter(Duration::from_millis(10)))]);
+        let later = async {
+            sleep(Duration::from_millis(3)).await;
+            takes(layer, &[ask(rule, "ada", 2)]).await;
+        };
+        tokio::join!(gives_back(layer, &taken), later);
+        DataLoss::RestartedEmpty.happens_to(store, store.copy());
+        looks(layer, rule).await;
+        let used = used(store, rule);
+        // No more than a unit is lost to rounding.
+        assert!((3..=4).contains(&used), "{algorithm}: {used}");
+    }
+}
