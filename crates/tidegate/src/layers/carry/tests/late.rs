@@ -12,6 +12,7 @@ fn used(store: &FakeStore, rule: usize) -> u64 {
     store.left(&ask(rule, "bob", 0)) - store.left(&ask(rule, "ada", 0))
 }
 
+/// The last units of a lease, which come back.
 fn rest_of(leased: &KeyAsk, units: u64) -> Unspent<KeyAsk> {
     let kept = leased.cost - units;
     Unspent { key: leased.clone(), ticket: 0, units, kept, earlier: Micros::ZERO }
@@ -118,7 +119,7 @@ async fn a_reply_of_the_former_server_takes_nothing_again_that_came_back() {
     }
 }
 
-/// It says how many units another node took, of which this node was told.
+/// The end of a lease says how many units another node took, so this node knows of them.
 #[tokio::test(start_paused = true)]
 async fn a_late_end_of_a_lease_at_the_former_server_is_noted() {
     let mut granted = 0;
