@@ -233,13 +233,12 @@ impl KnownLimiters {
             return;
         };
         let is_same = before.data == data;
-        let is_unchanged = before.changes == *changes;
         let carried = match known {
             KnownUse::Carried { used, .. } => Some(&used[..]),
             KnownUse::Nothing | KnownUse::Stored { .. } => None,
         };
         // A reply of other data, whose clock may differ, can be older than what it was asked with.
-        let has_carried_all = carried.is_some() && is_unchanged;
+        let has_carried_all = carried.is_some() && before.changes == *changes;
         if !has_carried_all && is_same && is_overtaken(at, before.at) {
             return;
         }
