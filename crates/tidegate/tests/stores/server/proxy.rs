@@ -143,7 +143,9 @@ async fn forth(
         // The checks of the store are scripts too, without a key or over a key of their own.
         let text = String::from_utf8_lossy(&buffer[..read]);
         let of_limiters = |one: &&str| one.contains("tidegate:") && !one.contains("tidegate:?");
-        let scripts = text.split("EVAL").skip(1).filter(of_limiters).count();
+        // A script may arrive together with the next command.
+        let scripts = text.split("\r\n*").filter(|one| one.contains("EVAL"));
+        let scripts = scripts.filter(of_limiters).count();
         is_script.store(scripts > 0, SeqCst);
         let may_pass = |most: &usize| traffic.scripts.load(SeqCst) < *most;
         let _ = traffic.most.subscribe().wait_for(may_pass).await;
