@@ -10,24 +10,24 @@
 //! reply that counts for nothing.
 
 mod known;
+mod limiter;
+mod question;
 
-use std::iter;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Settled, Timestamp, UsedUnits};
-use tokio::sync::MutexGuard;
-use tokio::time::{sleep, timeout_at};
+use tokio::time::sleep;
 
-use crate::clock::Clock;
-use crate::inline_list::InlineList;
 use crate::store::{
     GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
     LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts,
     StoreError, StoreEvent, StoredData, Unspent, Verb,
 };
-use known::{DataOf, KnownLimiters, KnownThen, UseReport};
+use known::KnownLimiters;
+use limiter::{DataOf, ReplyTimes, UseReport};
+use question::CarryQuestion;
 
 /// After the first limiter is carried, so much time passes until the number is reported.
 const REPORTED_AFTER: Duration = Duration::from_secs(5);
@@ -56,61 +56,6 @@ impl<S: Store> Carry<S> {
         Self { inner, generation, known: Arc::new(KnownLimiters::new()), count: Arc::new(count) }
     }
 
-    /// Each limiter, and whether a stored state stays if its last unit is newer than the known units. Such a state may
-    /// have lost units all the same. But units of leases come back all the time, and no node hears when another gives
-    /// them back; and where each unit has a time of its own, older units would take the place of newer.
-    fn with_newer<'a>(
-        &'a self,
-        asks: &'a [KeyAsk],
-        leased: &'a [Option<Micros>],
-    ) -> impl Iterator<Item = (&'a KeyAsk, bool)> {
-        let leased = leased.iter().map(Option::is_some).chain(iter::repeat(false));
-        asks.iter().zip(leased).map(|(ask, has_leases)| {
-            let rule = ask.rule_in(&self.generation.policy);
-            let have_times = rule.is_some_and(|rule| rule.spec().algorithm.units_have_times());
-            (ask, has_leases || have_times)
-        })
-    }
-
-    /// The knowledge of each limiter.
-    fn known_of(
-        &self,
-        asks: &[KeyAsk],
-        leased: &[Option<Micros>],
-        now: Timestamp,
-    ) -> InlineList<KnownThen> {
-        let with_newer = self.with_newer(asks, leased);
-        with_newer.map(|(ask, keeps_newer)| self.known.known(ask, keeps_newer, now)).collect()
-    }
-
-    /// Waits until no other request carries units of these limiters, because units that it knew of may have come back
-    /// since, and would be taken once more. Then brings what is `known` up to date, and returns also whether it has
-    /// changed.
-    async fn turns(
-        &self,
-        asks: &[KeyAsk],
-        leased: &[Option<Micros>],
-        known: &mut InlineList<KnownThen>,
-        sent: Timestamp,
-    ) -> (Vec<MutexGuard<'_, ()>>, bool) {
-        let turns = self.known.turns(asks).await;
-        let before = std::mem::replace(known, self.known_of(asks, leased, sent));
-        let has_changed = before.iter().zip(&*known).any(|(before, now)| before.1 != now.1);
-        (turns, has_changed)
-    }
-
-    /// Waits as [`Carry::turns`], until the deadline of a request.
-    async fn turns_in_time(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-        known: &mut InlineList<KnownThen>,
-        sent: Timestamp,
-    ) -> Result<(Vec<MutexGuard<'_, ()>>, bool), StoreError> {
-        let turns = timeout_at(args.deadline, self.turns(asks, args.leased, known, sent)).await;
-        turns.map_err(|_| StoreError::Overloaded { together: true })
-    }
-
     /// Counts limiters, and reports their number a while after the first.
     fn count(&self, limiters: u64) {
         let before = self.count.all.fetch_add(limiters, Relaxed);
@@ -126,88 +71,117 @@ impl<S: Store> Carry<S> {
         }));
     }
 
+    /// Asks for a lease until a `reply` stands.
+    ///
+    /// # Errors
+    /// The turn to carry units did not come by the deadline.
+    async fn ask_for_lease(
+        &self,
+        ask: &KeyAsk,
+        lease: LeaseAsk<'_>,
+        reply: &mut LeaseReply,
+    ) -> Result<(), StoreError> {
+        let asks = std::slice::from_ref(ask);
+        let mut question = CarryQuestion::new(self, asks, LEASED, self.inner.host().deadline());
+        loop {
+            question.begin().await?;
+            let asked = LeaseAsk { known: &question.known()[0], ..lease };
+            *reply = self.inner.lease(ask, asked).await;
+            let report = match reply.result {
+                LeaseResult::Decided(report, _) => Some(report),
+                LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
+            };
+            let at = report.map_or(Timestamp::EPOCH, |report| report.at);
+            // Units of a late reply would only be given back.
+            if reply.is_in_time && !question.is_answered(at, reply.data, report.is_none()).await? {
+                continue;
+            }
+            question.end(reply.data);
+            let used = reply.used.take().filter(|_| reply.is_in_time);
+            let Some((report, used)) = report.zip(used) else { return Ok(()) };
+            let replied = question.reply(at, reply.data);
+            if self.note_lease(ask, &question.known()[0], report, used, replied) {
+                return Ok(());
+            }
+            question.forget();
+        }
+    }
+
+    /// Notes what a reply says of the limiters of a step. Returns false if another request carries units of some by now.
+    fn note_step(
+        &self,
+        asks: &[KeyAsk],
+        verb: Verb,
+        question: &CarryQuestion<'_, S>,
+        reply: &mut StepReply,
+    ) -> bool {
+        let replied = question.reply(reply.now, reply.data);
+        let mut is_noted = true;
+        for ((ask, known), one) in asks.iter().zip(question.known()).zip(&mut reply.replies) {
+            let Some(one) = one else { continue };
+            let is_renewed = verb == Verb::Renew && one.decided.decision.is_allowed();
+            if let Some(token) = ask.taken.token.filter(|_| is_renewed || verb == Verb::Settle) {
+                self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
+            }
+            is_noted &= self.note(ask, known, one, replied);
+        }
+        is_noted
+    }
+
     /// Notes what a reply says of a limiter, if its own limiter decided.
-    fn note(&self, ask: &KeyAsk, known: &KnownThen, one: &mut LimiterReply, reply: ReplyTimes) {
-        let Some((used, last)) = one.used.take() else { return };
-        let Some(own) = ask.rule_in(&self.generation.policy) else { return };
+    fn note(
+        &self,
+        ask: &KeyAsk,
+        known: &KnownUse,
+        one: &mut LimiterReply,
+        reply: ReplyTimes,
+    ) -> bool {
+        let Some((used, last)) = one.used.take() else { return true };
+        let Some(own) = ask.rule_in(&self.generation.policy) else { return true };
         if !one.by_store || one.decided.overflow {
-            return;
+            return true;
         }
         let rule = one.decided.values.as_ref().unwrap_or(own);
-        let ReplyTimes { sent, now, server } = reply;
-        let data = self.known.data_of(server);
-        let until = sent.plus(one.decided.decision.reset_after);
+        let until = reply.sent.plus(one.decided.decision.reset_after);
         // The instant that counts is later where the clock has stepped back.
-        let at = one.decided.taken.since.map_or(now, |since| since.max(now));
-        self.known.note(ask, rule, known, UseReport { used, at, last, sent, until, data });
+        let at = one.decided.taken.since.map_or(reply.now, |since| since.max(reply.now));
+        self.known.note(ask, rule, known, UseReport { used, at, last, until, reply })
     }
 
     /// Notes what a reply about a lease says of its limiter.
     fn note_lease(
         &self,
         ask: &KeyAsk,
-        known: &KnownThen,
+        known: &KnownUse,
         report: LimiterReport,
         (used, last): (Vec<UsedUnits>, Timestamp),
-        ReplyTimes { sent, now, server }: ReplyTimes,
-    ) {
-        let Some(rule) = ask.rule_in(&self.generation.policy) else { return };
-        let until = sent.plus(report.idle_at.since(report.at));
-        let data = self.known.data_of(server);
-        self.known.note(ask, rule, known, UseReport { used, at: now, last, sent, until, data });
+        reply: ReplyTimes,
+    ) -> bool {
+        let Some(rule) = ask.rule_in(&self.generation.policy) else { return true };
+        let until = reply.sent.plus(report.idle_at.since(report.at));
+        self.known.note(ask, rule, known, UseReport { used, at: reply.now, last, until, reply })
     }
 
     /// Counts the limiters whose units a server lacked, and notes what that proves, by the data that `had` them before.
     /// The server lost a state while it ran, or it lacks a state of the former server, because a newer state would have
     /// stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
     /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
-    fn carried(&self, data: StoredData, had: Option<DataOf>, then: &[KnownThen]) {
+    fn carried(&self, data: StoredData, had: Option<DataOf>, known: &[KnownUse]) {
         if data.carried == 0 {
             return;
         }
         self.count(data.carried);
         let Some(had) = had else { return };
-        let mut known = then.iter().map(|(known, _)| known);
         if had.is_of(data.server)
-            || !known.any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
+            || !known.iter().any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
         {
             self.known.lost(data.server, had);
         }
     }
-
-    /// Notes what is to be carried with the limiters of a request, and returns the data that had their units. All of
-    /// them are carried, also if the server lacks only some, so that it is asked once more and not again for each.
-    fn lost(
-        &self,
-        asks: &[KeyAsk],
-        leased: &[Option<Micros>],
-        known: &mut [KnownThen],
-        data: StoredData,
-        now: Timestamp,
-    ) -> Option<DataOf> {
-        let mut of = None;
-        for ((ask, keeps_newer), known) in self.with_newer(asks, leased).zip(known) {
-            let (carried, had) = self.known.is_lost(ask, keeps_newer, data.server, now);
-            *known = carried;
-            of = had.or(of);
-        }
-        of
-    }
 }
-
-/// The knowledge of a limiter next to units that come back, with which nothing is carried.
-const NOT_ASKED: KnownThen = (KnownUse::Nothing, 0);
 
 /// The only limiter of a question for a lease has leases.
 const LEASED: &[Option<Micros>] = &[Some(Micros::ZERO)];
-
-/// A reply: when it was asked for, by the clock of this process, and when and by which server it was decided.
-#[derive(Clone, Copy)]
-struct ReplyTimes {
-    sent: Timestamp,
-    now: Timestamp,
-    server: u64,
-}
 
 impl<S: Store> Store for Carry<S> {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
@@ -221,76 +195,35 @@ impl<S: Store> Store for Carry<S> {
             asks.iter().for_each(|ask| self.known.forget(ask));
             return reset;
         }
-        let sent = self.inner.host().now();
-        let mut then = self.known_of(asks, args.leased, sent);
-        let mut had = None;
-        let mut turns = None;
-        let mut reply = loop {
-            if turns.is_none() && then.iter().any(|(known, _)| known.carried().is_some()) {
-                turns = Some(self.turns_in_time(asks, args, &mut then, sent).await?.0);
+        let mut question = CarryQuestion::new(self, asks, args.leased, args.deadline);
+        loop {
+            question.begin().await?;
+            let asked = StepArgs { known: question.known(), ..args };
+            let mut reply = self.inner.step(asks, asked).await?;
+            // A remembered answer says how the limiters stood then.
+            let is_old = reply.data.server == 0 || reply.repeated;
+            // Units that came back from data that was not lost after all would come back again.
+            let stands = is_old || args.verb == Verb::Settle;
+            if !question.is_answered(reply.now, reply.data, stands).await? {
+                continue;
             }
-            let known: InlineList<KnownUse> = then.iter().map(|(known, _)| known.clone()).collect();
-            let reply = self.inner.step(asks, StepArgs { known: &known, ..args }).await?;
-            if !reply.data.is_lost {
-                break reply;
+            if is_old {
+                return Ok(reply);
             }
-            if turns.is_none() {
-                let (taken, has_changed) = self.turns_in_time(asks, args, &mut then, sent).await?;
-                turns = Some(taken);
-                if has_changed {
-                    // Another request has carried the units.
-                    continue;
-                }
+            question.end(reply.data);
+            if self.note_step(asks, args.verb, &question, &mut reply) || stands {
+                return Ok(reply);
             }
-            had = self.lost(asks, args.leased, &mut then, reply.data, sent).or(had);
-        };
-        // A remembered answer says how the limiters stood then.
-        if reply.data.server == 0 || reply.repeated {
-            return Ok(reply);
+            question.forget();
         }
-        self.carried(reply.data, had, &then);
-        let replied = ReplyTimes { sent, now: reply.now, server: reply.data.server };
-        for ((ask, known), one) in asks.iter().zip(&then).zip(&mut reply.replies) {
-            let Some(one) = one else { continue };
-            let is_renewed = args.verb == Verb::Renew && one.decided.decision.is_allowed();
-            if let Some(token) = ask.taken.token.filter(|_| is_renewed || args.verb == Verb::Settle)
-            {
-                self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
-            }
-            self.note(ask, known, one, replied);
-        }
-        Ok(reply)
     }
 
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
-        let sent = self.inner.host().now();
-        let asks = std::slice::from_ref(ask);
-        let mut then = self.known_of(asks, LEASED, sent);
-        let mut had = None;
-        let mut turns = None;
-        let mut reply = loop {
-            if turns.is_none() && then[0].0.carried().is_some() {
-                turns = Some(self.turns(asks, LEASED, &mut then, sent).await.0);
-            }
-            let reply = self.inner.lease(ask, LeaseAsk { known: &then[0].0, ..lease }).await;
-            // Units of a late reply would only be given back.
-            if !reply.data.is_lost || !reply.is_in_time {
-                break reply;
-            }
-            if turns.is_none() {
-                let (taken, has_changed) = self.turns(asks, LEASED, &mut then, sent).await;
-                turns = Some(taken);
-                if has_changed {
-                    continue;
-                }
-            }
-            had = self.lost(asks, LEASED, &mut then, reply.data, sent).or(had);
-        };
-        self.carried(reply.data, had, &then);
-        let used = reply.used.take().filter(|_| reply.is_in_time);
-        if let (LeaseResult::Decided(report, _), Some(used)) = (reply.result, used) {
-            let replied = ReplyTimes { sent, now: report.at, server: reply.data.server };
-            self.note_lease(ask, &then[0], report, used, replied);
+        let mut reply = LeaseReply::new(false, LeaseResult::NotSent);
+        if self.ask_for_lease(ask, lease, &mut reply).await.is_err() {
+            // A lease that it has granted by then is given back.
+            (lease.on_late)();
+            reply.is_in_time = false;
         }
         reply
     }
@@ -300,24 +233,28 @@ impl<S: Store> Store for Carry<S> {
         rest: &Unspent<KeyAsk>,
         node: u64,
     ) -> Result<Option<ReturnReply>, StoreError> {
-        let sent = self.inner.host().now();
+        let asks = std::slice::from_ref(&rest.key);
+        let mut question = CarryQuestion::new(self, asks, LEASED, self.inner.host().deadline());
         let mut reply = self.inner.give_back_lease(rest, node).await?;
         if let Some(reply) = &mut reply
             && let Some(used) = reply.used.take()
             // If nothing came back, the store may have lost the lease, and other units as well.
             && reply.given_back == GivenBack::Back
+            && question.waits_for_others().await.is_ok()
         {
-            let replied = ReplyTimes { sent, now: reply.report.at, server: reply.data.server };
-            self.note_lease(&rest.key, &NOT_ASKED, reply.report, used, replied);
+            let replied = question.reply(reply.report.at, reply.data);
+            self.note_lease(&rest.key, &KnownUse::Nothing, reply.report, used, replied);
         }
         Ok(reply)
     }
 
     async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
-        let sent = self.inner.host().now();
+        let mut question =
+            CarryQuestion::new(self, asks, args.leased, self.inner.host().deadline());
         let mut undone = self.inner.undo(asks, args, reply).await;
-        if undone.data.server != 0 && args.at.is_none() {
-            let replied = ReplyTimes { sent, now: undone.now, server: undone.data.server };
+        if undone.data.server != 0 && args.at.is_none() && question.waits_for_others().await.is_ok()
+        {
+            let replied = question.reply(undone.now, undone.data);
             let taken = reply.replies.iter().map(|one| one.as_ref().map(|one| one.decided.taken));
             for ((ask, taken), one) in asks.iter().zip(taken).zip(&mut undone.replies) {
                 let Some(one) = one else { continue };
@@ -325,7 +262,7 @@ impl<S: Store> Store for Carry<S> {
                     self.known.moved(ask, token, None, replied);
                 } else if one.decided.settled != Settled::Late(ask.cost) {
                     // A store that has none of the units may have lost others as well.
-                    self.note(ask, &NOT_ASKED, one, replied);
+                    self.note(ask, &KnownUse::Nothing, one, replied);
                 }
             }
         }

@@ -35,7 +35,7 @@ const FIRST: Timestamp = Timestamp::from_micros(1_000_000_000_000);
 /// The deadline of a step.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// A fault in a step; a lease can be late, or take long.
+/// A fault in a step, or of a lease: its question can take long, and its reply come late, or too late.
 #[derive(Clone, Debug)]
 pub(crate) enum Fault {
     /// The store does nothing.
@@ -224,7 +224,11 @@ impl Store for FakeStore {
         }
         let is_in_time = !matches!(fault, Some(Fault::IsLate));
         let now = self.shared.host.now();
-        LeaseReply { is_in_time, ..self.state().limiters.lease(policy, ask, lease, now) }
+        let reply = self.state().limiters.lease(policy, ask, lease, now);
+        if let Some(Fault::RepliesAfter(time)) = fault {
+            sleep(time).await;
+        }
+        LeaseReply { is_in_time, ..reply }
     }
 
     async fn give_back_lease(
@@ -234,6 +238,9 @@ impl Store for FakeStore {
     ) -> Result<Option<ReturnReply>, StoreError> {
         let policy = &self.generation.policy;
         let fault = self.state().faults.pop_front().flatten();
+        if let Some(Fault::Takes(time)) = fault {
+            sleep(time).await;
+        }
         let now = self.shared.host.now();
         let reply = self.state().limiters.give_back_lease(policy, rest, node, now);
         if let Some(Fault::RepliesAfter(time)) = fault {

@@ -3,14 +3,14 @@
 //! Of a limiter it has a few numbers. Each limiter has eight possible places; if all are taken, the limiter whose units
 //! leave first goes: units that are not known are not carried.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Rule, Timestamp, Token, UsedUnits};
+use tidegate_core::{Rule, Timestamp, Token};
 
-use super::ReplyTimes;
+use super::limiter::{DataOf, KnownLimiter, ReplyTimes, UseReport};
 use crate::key::{Fingerprint, Seed};
-use crate::store::{KeyAsk, KnownUse, is_overtaken};
+use crate::store::{KeyAsk, KnownUse};
 
 /// The number of locks that limiters are spread over.
 const SHARDS: usize = 64;
@@ -27,7 +27,9 @@ pub(super) struct KnownLimiters {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
     /// Held while units are carried, each for the limiters of a shard.
-    turns: Box<[tokio::sync::Mutex<()>]>,
+    turns: Box<[Arc<tokio::sync::Mutex<()>>]>,
+    /// The number of times that a request carried units.
+    carries: AtomicU64,
     /// By server.
     losses: Box<[ServerLosses]>,
 }
@@ -80,63 +82,16 @@ impl Shard {
     }
 }
 
-/// The data that has the units of a limiter: of a server, after so many losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DataOf {
-    server: u64,
-    losses: u32,
-}
-
-impl DataOf {
-    pub(super) const fn is_of(self, server: u64) -> bool {
-        self.server == server
-    }
-}
-
-#[derive(Debug)]
-struct KnownLimiter {
-    /// Oldest first, by the clock of the store.
-    used: Vec<UsedUnits>,
-    /// The time of the last report, and of the last unit, by the clock of the store.
-    at: Timestamp,
-    last: Timestamp,
-    /// When the last unit leaves, by the clock of this process.
-    until: Timestamp,
-    /// The data that reported these units.
-    data: DataOf,
-    /// True if they are to be carried, because the server may not have them.
-    is_lost: bool,
-    /// The number of changes.
-    changes: u32,
-}
-
-impl KnownLimiter {
-    fn counts_at(&self, now: Timestamp) -> bool {
-        now < self.until && !self.used.is_empty()
-    }
-}
-
-/// A report of the store about a limiter.
-pub(super) struct UseReport {
-    pub(super) used: Vec<UsedUnits>,
-    /// When it was decided, and the time of the last unit, by the clock of the store.
-    pub(super) at: Timestamp,
-    pub(super) last: Timestamp,
-    /// When the question was sent, and when the last unit leaves, by the clock of this process.
-    pub(super) sent: Timestamp,
-    pub(super) until: Timestamp,
-    pub(super) data: DataOf,
-}
-
-/// The knowledge of a limiter when it is asked, and the number of changes until then.
-pub(super) type KnownThen = (KnownUse, u32);
+/// The right to carry units of some limiters.
+pub(super) type CarryTurns = Vec<tokio::sync::OwnedMutexGuard<()>>;
 
 impl KnownLimiters {
     pub(super) fn new() -> Self {
         Self {
             seed: Seed::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            turns: (0..SHARDS).map(|_| tokio::sync::Mutex::default()).collect(),
+            turns: (0..SHARDS).map(|_| Arc::default()).collect(),
+            carries: AtomicU64::new(0),
             losses: (0..SERVERS).map(|_| ServerLosses::default()).collect(),
         }
     }
@@ -169,13 +124,25 @@ impl KnownLimiters {
         losses.while_it_ran.load(Relaxed) > 0 || losses.of_another.load(Relaxed)
     }
 
-    /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays.
-    pub(super) fn known(&self, ask: &KeyAsk, keeps_newer: bool, now: Timestamp) -> KnownThen {
+    /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays. If units are to be
+    /// carried, the request with the number `carry` does it, if there is such.
+    pub(super) fn known(
+        &self,
+        ask: &KeyAsk,
+        keeps_newer: bool,
+        now: Timestamp,
+        carry: Option<u64>,
+    ) -> KnownUse {
         let words = self.words(ask);
-        match self.shard(words).get(words).filter(|one| one.counts_at(now)) {
-            None => (KnownUse::Nothing, 0),
-            Some(one) => (self.use_of(one, keeps_newer, None, None), one.changes),
+        let mut shard = self.shard(words);
+        let Some(one) = shard.get(words).filter(|one| one.counts_at(now)) else {
+            return KnownUse::Nothing;
+        };
+        let known = self.use_of(one, keeps_newer, None, None);
+        if let Some(number) = carry.filter(|_| known.carried().is_some()) {
+            one.carry = number;
         }
+        known
     }
 
     /// Returns the knowledge of a limiter: for the server that lacks its units, if there is such, and the data that `had`
@@ -196,68 +163,75 @@ impl KnownLimiters {
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, is_own }
     }
 
-    /// Notes that a server does not have the units of a limiter, and returns what is to be carried, and the data that
-    /// had the units.
+    /// Notes that a server does not have the units of a limiter, and that the request with the number `carry` carries
+    /// them. Returns what is to be carried, and the data that had the units.
     pub(super) fn is_lost(
         &self,
         ask: &KeyAsk,
         keeps_newer: bool,
         server: u64,
         now: Timestamp,
-    ) -> (KnownThen, Option<DataOf>) {
+        carry: u64,
+    ) -> (KnownUse, Option<DataOf>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
         let Some(one) = shard.get(words).filter(|one| one.counts_at(now)) else {
-            return ((KnownUse::Nothing, 0), None);
+            return (KnownUse::Nothing, None);
         };
         let had = (!one.is_lost).then_some(one.data);
         one.is_lost = true;
-        ((self.use_of(one, keeps_newer, Some(server), had), one.changes), had)
+        one.carry = carry;
+        (self.use_of(one, keeps_newer, Some(server), had), had)
     }
 
-    /// Notes a report about a limiter that was asked with what was `known` then.
+    /// The number of times that a request carried units.
+    pub(super) fn carries(&self) -> u64 {
+        self.carries.load(SeqCst)
+    }
+
+    /// The number of the next request that carries units.
+    pub(super) fn next_carry(&self) -> u64 {
+        self.carries.fetch_add(1, SeqCst) + 1
+    }
+
+    /// Returns whether a request has carried units of these limiters since there were so many such requests.
+    pub(super) fn has_carried(&self, asks: &[KeyAsk], carries: u64) -> bool {
+        self.carries() > carries && asks.iter().any(|ask| self.is(ask, |one| one.carry > carries))
+    }
+
+    /// Returns whether the units of a reply were not carried with the data of a limiter that it is of.
+    pub(super) fn lacks(&self, asks: &[KeyAsk], reply: &ReplyTimes) -> bool {
+        asks.iter().any(|ask| self.is(ask, |one| one.lacks(reply)))
+    }
+
+    fn is(&self, ask: &KeyAsk, so: impl FnOnce(&KnownLimiter) -> bool) -> bool {
+        let words = self.words(ask);
+        self.shard(words).get(words).is_some_and(|one| so(one))
+    }
+
+    /// Notes a report about a limiter that was asked with what was `known` then. Returns whether it was noted: the units
+    /// that another request carries by now stay as they are.
     pub(super) fn note(
         &self,
         ask: &KeyAsk,
         rule: &Rule,
-        (known, changes): &KnownThen,
-        UseReport { used, at, last, sent, until, data }: UseReport,
-    ) {
+        known: &KnownUse,
+        report: UseReport,
+    ) -> bool {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let before = shard.get(words).filter(|one| one.counts_at(sent));
-        let Some(before) = before else {
-            let used = rule.known_units(&[], used, at);
-            let one = KnownLimiter { used, at, last, until, data, is_lost: false, changes: 0 };
+        let data = self.data_of(report.reply.server);
+        let noted = match shard.get(words).filter(|one| one.counts_at(report.reply.sent)) {
+            None => Some(KnownLimiter::new(rule, report, data)),
+            Some(one) if one.carry > report.reply.carries && !report.reply.is_alone => {
+                return false;
+            }
+            Some(one) => one.after(rule, known, report, data),
+        };
+        if let Some(one) = noted {
             shard.put(words, one);
-            return;
-        };
-        let is_same = before.data == data;
-        let carried = match known {
-            KnownUse::Carried { used, .. } => Some(&used[..]),
-            KnownUse::Nothing | KnownUse::Stored { .. } => None,
-        };
-        // A reply of other data, whose clock may differ, can be older than what it was asked with.
-        let has_carried_all = carried.is_some() && before.changes == *changes;
-        if !has_carried_all && is_same && is_overtaken(at, before.at) {
-            return;
         }
-        let mut used = rule.known_units(&before.used, used, at);
-        let order = amount(&used).cmp(&amount(&before.used));
-        let is_stored = has_carried_all || is_same && (carried.is_some() || !before.is_lost);
-        match carried {
-            // Of requests that were decided at one instant, the last has taken most.
-            None if is_stored && order.is_lt() && at == before.at => return,
-            // Data without the known units says nothing of them. If it has more, these are carried.
-            None if !is_stored && order.is_le() => return,
-            // A late reply of the former data had more units than were carried: these are carried next.
-            Some(carried) if !is_stored => add_rest(&mut used, &before.used, carried),
-            _ => {}
-        }
-        let last = last.max(before.last);
-        let changes = before.changes.wrapping_add(1);
-        let is_lost = !is_stored;
-        shard.put(words, KnownLimiter { used, at, last, until, data, is_lost, changes });
+        true
     }
 
     /// Notes that a permit was returned, or lasts from `renewed` on: then its own units count from that time, or as
@@ -267,23 +241,13 @@ impl KnownLimiters {
         ask: &KeyAsk,
         token: Token,
         renewed: Option<Timestamp>,
-        ReplyTimes { now, server, .. }: ReplyTimes,
+        reply: ReplyTimes,
     ) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        let one = match shard.get(words) {
-            // A later report is without the permit.
-            Some(one) if one.data.is_of(server) && !is_overtaken(now, one.at) => one,
-            _ => return,
-        };
-        let its = one.used.iter().position(|one| one.since.as_micros() == token.as_micros());
-        let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
-        let Some(entry) = one.used.get_mut(place) else { return };
-        // Other permits may count from that time as well.
-        let units = ask.cost.min(entry.units);
-        entry.units -= units;
-        one.used.extend(renewed.map(|since| UsedUnits { since, units }));
-        one.used.retain(|one| one.units > 0);
+        if let Some(one) = shard.get(words) {
+            one.moved(token, ask.cost, renewed, reply);
+        }
     }
 
     /// Forgets a limiter.
@@ -298,16 +262,20 @@ impl KnownLimiters {
     }
 
     /// Waits for the right to carry units of limiters.
-    pub(super) async fn turns(&self, asks: &[KeyAsk]) -> Vec<tokio::sync::MutexGuard<'_, ()>> {
+    pub(super) fn turns(&self, asks: &[KeyAsk]) -> impl Future<Output = CarryTurns> + use<> {
         let mut places: Vec<_> = asks.iter().map(|ask| place_of(self.words(ask))).collect();
         // In the same order by every request, so that none waits for another that waits for it.
         places.sort_unstable();
         places.dedup();
-        let mut turns = Vec::with_capacity(places.len());
-        for place in places {
-            turns.push(self.turns[place].lock().await);
+        let turns: Vec<_> =
+            places.into_iter().map(|place| Arc::clone(&self.turns[place])).collect();
+        async move {
+            let mut taken = Vec::with_capacity(turns.len());
+            for turn in turns {
+                taken.push(turn.lock_owned().await);
+            }
+            taken
         }
-        turns
     }
 
     fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {
@@ -320,24 +288,10 @@ const fn place_of(words: [u32; 3]) -> usize {
     words[0] as usize % SHARDS
 }
 
-/// Adds the units that are known above the units that were carried.
-fn add_rest(used: &mut Vec<UsedUnits>, known: &[UsedUnits], carried: &[UsedUnits]) {
-    let units = amount(known).0.saturating_sub(amount(carried).0);
-    let Some(UsedUnits { since, .. }) = known.last().filter(|_| units > 0).copied() else { return };
-    match used.iter_mut().find(|one| one.since >= since) {
-        Some(later) => later.units = later.units.saturating_add(units),
-        None => used.push(UsedUnits { since, units }),
-    }
-}
-
-/// Which of two uses of a limiter at one instant is more.
-fn amount(used: &[UsedUnits]) -> (u64, Option<Timestamp>) {
-    let units = used.iter().fold(0, |sum: u64, one| sum.saturating_add(one.units));
-    (units, used.last().map(|one| one.since))
-}
-
 #[cfg(test)]
 mod tests {
+    use tidegate_core::UsedUnits;
+
     use super::*;
 
     #[test]
@@ -349,7 +303,8 @@ mod tests {
             until: Timestamp::from_micros(until),
             data: DataOf { server: 1, losses: 0 },
             is_lost: false,
-            changes: 0,
+            carry: 0,
+            carried: None,
         };
         let mut shard = Shard::default();
         let places = (GROUPS * PLACES) as u32;

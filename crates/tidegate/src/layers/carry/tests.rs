@@ -1,5 +1,6 @@
 //! The layer over a store that loses its data, in virtual time: with every algorithm, and on one node or several.
 
+mod any_order;
 mod late;
 
 use std::time::Duration;
@@ -8,6 +9,7 @@ use tidegate_core::{AlgorithmKind, Spec};
 use tokio::time::sleep;
 
 use super::*;
+use crate::clock::Clock;
 use crate::rules::RuleSpec;
 use crate::store::fake::{FakeLimiters, FakeStore, Fault, ask, asking};
 use crate::store::{GivenBack, Wanted};
@@ -44,6 +46,22 @@ async fn takes(layer: &Carry<FakeStore>, asks: &[KeyAsk]) -> Vec<KeyAsk> {
 async fn gives_back(layer: &Carry<FakeStore>, taken: &[KeyAsk]) {
     let settle = StepArgs { actual: &vec![0; taken.len()], ..asking(layer).settling() };
     layer.step(taken, settle).await.unwrap();
+}
+
+/// Looks at a limiter.
+async fn looks(layer: &Carry<FakeStore>, rule: usize) {
+    layer.step(&[ask(rule, "ada", 0)], asking(layer)).await.unwrap();
+}
+
+/// The units of a limiter that the store counts, next to a limiter without any.
+fn used(store: &FakeStore, rule: usize) -> u64 {
+    store.left(&ask(rule, "bob", 0)) - store.left(&ask(rule, "ada", 0))
+}
+
+/// The last units of a lease, which come back.
+fn rest_of(leased: &KeyAsk, units: u64) -> Unspent<KeyAsk> {
+    let kept = leased.cost - units;
+    Unspent { key: leased.clone(), ticket: 0, units, kept, earlier: Micros::ZERO }
 }
 
 /// Asks for a unit until it is refused, a few milliseconds apart; returns the units that were admitted.
@@ -204,10 +222,11 @@ async fn a_loss_by_a_failover_carries_nothing_that_the_new_server_reported() {
 impl DataLoss {
     /// Lets the store come back without its data; `copy` has the data of its replica.
     fn happens_to(self, store: &FakeStore, mut copy: FakeLimiters) {
-        copy.server = 2;
+        let server = copy.server;
+        copy.server += 1;
         store.put(match self {
-            Self::RestartedEmpty => FakeLimiters::of_server(2),
-            Self::Flushed => FakeLimiters::of_server(1),
+            Self::RestartedEmpty => FakeLimiters::of_server(copy.server),
+            Self::Flushed => FakeLimiters::of_server(server),
             Self::FailedOver => copy,
         });
     }
@@ -236,11 +255,17 @@ async fn a_node_that_asks_first_and_knows_less_hides_nothing() {
 
 /// Takes a lease of a limiter; returns if the limiter grants leases.
 async fn takes_lease(layer: &Carry<FakeStore>, of: &KeyAsk, units: u64) -> bool {
+    let is_granted = takes_lease_with(layer, of, units, 0).await;
+    sleep(Duration::from_millis(3)).await;
+    is_granted
+}
+
+/// Takes a lease with a ticket.
+async fn takes_lease_with(layer: &Carry<FakeStore>, of: &KeyAsk, units: u64, ticket: u64) -> bool {
     let life = Micros::from_millis(1_000);
-    let wanted = Wanted { ticket: 0, oldest: 0, units, life, earlier: Micros::ZERO };
+    let wanted = Wanted { ticket, oldest: 0, units, life, earlier: Micros::ZERO };
     let lease = LeaseAsk { wanted: &wanted, node: 1, on_late: &|| (), known: &KnownUse::Nothing };
     let result = layer.lease(of, lease).await.result;
-    sleep(Duration::from_millis(3)).await;
     matches!(result, LeaseResult::Decided(_, Some(_)))
 }
 
@@ -325,4 +350,14 @@ async fn units_that_come_back_while_another_request_carries_them_stay_back() {
         granted += leased;
     }
     assert!(granted > 0, "no algorithm grants leases");
+}
+
+#[tokio::test]
+async fn a_caller_whose_runtime_has_no_timer_carries_units() {
+    let (store, layer) = node();
+    takes(&layer, &[ask(0, "ada", LIMIT)]).await;
+    DataLoss::RestartedEmpty.happens_to(&store, store.copy());
+    let own = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let more = tokio::task::spawn_blocking(move || own.block_on(admitted(&layer, 0, 1)));
+    assert_eq!(more.await.unwrap(), 0);
 }

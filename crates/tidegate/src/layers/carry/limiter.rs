@@ -1,0 +1,177 @@
+//! The units in use of a limiter, as far as this node knows.
+
+use tidegate_core::{Rule, Timestamp, Token, UsedUnits};
+
+use crate::store::{KnownUse, is_overtaken};
+
+/// The data that has the units of a limiter: of a server, after so many losses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DataOf {
+    pub(super) server: u64,
+    pub(super) losses: u32,
+}
+
+impl DataOf {
+    pub(super) const fn is_of(self, server: u64) -> bool {
+        self.server == server
+    }
+}
+
+/// The units in use of a limiter.
+#[derive(Debug)]
+pub(super) struct KnownLimiter {
+    /// Oldest first, by the clock of the store.
+    pub(super) used: Vec<UsedUnits>,
+    /// The time of the last report, and of the last unit, by the clock of the store.
+    pub(super) at: Timestamp,
+    pub(super) last: Timestamp,
+    /// When the last unit leaves, by the clock of this process.
+    pub(super) until: Timestamp,
+    /// The data that reported these units.
+    pub(super) data: DataOf,
+    /// True if they are to be carried, because the server may not have them.
+    pub(super) is_lost: bool,
+    /// The number of the last request that began to carry them; 0 if none did.
+    pub(super) carry: u64,
+    /// Their last carry that took the place of what the server had. In a box, because few limiters have any.
+    pub(super) carried: Option<Box<CarriedUnits>>,
+}
+
+/// Units that were carried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CarriedUnits {
+    /// The server that reported them, from when on it had them, and when it reported them, by its clock.
+    from: u64,
+    since: Timestamp,
+    reported: Timestamp,
+    /// When they were carried, by the clock of the server that has them.
+    at: Timestamp,
+}
+
+impl CarriedUnits {
+    /// Returns whether the units of a reply are among them.
+    fn has(&self, reply: &ReplyTimes) -> bool {
+        self.from == reply.server && (self.since..self.reported).contains(&reply.now)
+    }
+}
+
+impl KnownLimiter {
+    pub(super) fn counts_at(&self, now: Timestamp) -> bool {
+        now < self.until && !self.used.is_empty()
+    }
+
+    /// A limiter of which nothing was known that counts.
+    pub(super) fn new(rule: &Rule, report: UseReport, data: DataOf) -> Self {
+        let UseReport { used, at, last, until, .. } = report;
+        let used = rule.known_units(&[], used, at);
+        Self { used, at, last, until, data, is_lost: false, carry: 0, carried: None }
+    }
+
+    /// Returns the carry that took units from the data that a reply is of, since the reply was asked for.
+    fn carried_since(&self, reply: &ReplyTimes) -> Option<&CarriedUnits> {
+        let carried = self.carried.as_deref().filter(|_| self.carry > reply.carries)?;
+        let is_former = !self.data.is_of(reply.server) || reply.now < carried.at;
+        is_former.then_some(carried)
+    }
+
+    /// Returns whether the units of a reply were not carried with the data that it is of.
+    pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
+        self.carried_since(reply).is_some_and(|carried| !carried.has(reply))
+    }
+
+    /// Returns the limiter after a report, for which it was asked with what was `known` then; `None` if it stays.
+    pub(super) fn after(
+        &self,
+        rule: &Rule,
+        known: &KnownUse,
+        UseReport { used, at, last, until, reply }: UseReport,
+        data: DataOf,
+    ) -> Option<Self> {
+        // Other replies wait for the request that carries, so it has carried all units.
+        let is_carried = known.carried().is_some();
+        let former = self.carried_since(&reply);
+        let is_same = self.data == data && former.is_none();
+        let is_known = former.is_some_and(|carried| carried.has(&reply));
+        let is_known = is_known || is_same && is_overtaken(at, self.at);
+        if !is_carried && is_known {
+            return None;
+        }
+        let used = rule.known_units(&self.used, used, at);
+        let order = amount(&used).cmp(&amount(&self.used));
+        let is_stored = is_carried || is_same && !self.is_lost;
+        // Of requests that were decided at one instant, the last has taken most. Data without the known units says
+        // nothing of them; if it has more, these are carried.
+        let says_less = if is_stored { order.is_lt() && at == self.at } else { order.is_le() };
+        if !is_carried && says_less {
+            return None;
+        }
+        let took_place = is_carried && (reply.took_place || !self.data.is_of(reply.server));
+        let carried =
+            if took_place { Some(self.carried_at(reply.now)) } else { self.carried.clone() };
+        let last = last.max(self.last);
+        let until = if is_stored { until } else { until.max(self.until) };
+        Some(Self { used, at, last, until, data, is_lost: !is_stored, carry: self.carry, carried })
+    }
+
+    /// Its units as they were carried at some time.
+    fn carried_at(&self, at: Timestamp) -> Box<CarriedUnits> {
+        let since = self.carried.as_ref().map_or(Timestamp::EPOCH, |before| before.at);
+        Box::new(CarriedUnits { from: self.data.server, since, reported: self.at, at })
+    }
+
+    /// Moves units of a permit that was returned, or that lasts from `renewed` on: then as many of the oldest if it is not
+    /// known.
+    pub(super) fn moved(
+        &mut self,
+        token: Token,
+        cost: u64,
+        renewed: Option<Timestamp>,
+        ReplyTimes { now, server, .. }: ReplyTimes,
+    ) {
+        // A later report is without the permit, and perhaps a report of that instant.
+        if !self.data.is_of(server) || now == self.at || is_overtaken(now, self.at) {
+            return;
+        }
+        let its = self.used.iter().position(|one| one.since.as_micros() == token.as_micros());
+        let place = if renewed.is_some() { its.unwrap_or(0) } else { its.unwrap_or(usize::MAX) };
+        let Some(entry) = self.used.get_mut(place) else { return };
+        // Other permits may count from that time as well.
+        let units = cost.min(entry.units);
+        entry.units -= units;
+        self.used.extend(renewed.map(|since| UsedUnits { since, units }));
+        self.used.retain(|one| one.units > 0);
+    }
+}
+
+/// A reply to a question.
+#[derive(Clone, Copy)]
+pub(super) struct ReplyTimes {
+    /// The number of requests that carried units until it was asked for.
+    pub(super) carries: u64,
+    /// When it was asked for, by the clock of this process.
+    pub(super) sent: Timestamp,
+    /// True if no other request carries units of its limiters now.
+    pub(super) is_alone: bool,
+    /// When and by which server it was decided.
+    pub(super) now: Timestamp,
+    pub(super) server: u64,
+    /// True if carried units took the place of what the server had.
+    pub(super) took_place: bool,
+}
+
+/// A report of the store about a limiter.
+pub(super) struct UseReport {
+    pub(super) used: Vec<UsedUnits>,
+    /// When it was decided, and the time of the last unit, by the clock of the store.
+    pub(super) at: Timestamp,
+    pub(super) last: Timestamp,
+    /// When the last unit leaves, by the clock of this process.
+    pub(super) until: Timestamp,
+    pub(super) reply: ReplyTimes,
+}
+
+/// Which of two uses of a limiter at one instant is more.
+fn amount(used: &[UsedUnits]) -> (u64, Option<Timestamp>) {
+    let units = used.iter().fold(0, |sum: u64, one| sum.saturating_add(one.units));
+    (units, used.last().map(|one| one.since))
+}

@@ -1,0 +1,204 @@
+//! A question about limiters, which is asked again until its reply is of the data that the store has.
+//!
+//! Units are carried by one request at a time, because units that it knew of may have come back since, and would be taken
+//! once more. A reply that comes after units were carried may be of the data that the store has lost: its own units were
+//! not carried. So it counts for nothing, and the question is asked again.
+
+use std::iter;
+
+use tidegate_core::{Micros, Timestamp};
+use tokio::time::{Instant, timeout_at};
+
+use super::Carry;
+use super::known::CarryTurns;
+use super::limiter::{DataOf, ReplyTimes};
+use crate::clock::Clock;
+use crate::inline_list::InlineList;
+use crate::store::{KeyAsk, KnownUse, Store, StoreError, StoredData};
+
+/// A question about limiters.
+pub(super) struct CarryQuestion<'a, S> {
+    layer: &'a Carry<S>,
+    asks: &'a [KeyAsk],
+    leased: &'a [Option<Micros>],
+    deadline: Instant,
+    /// The knowledge with which the limiters are asked.
+    known: InlineList<KnownUse>,
+    /// The number of requests that carried units until then.
+    carries: u64,
+    /// When they are asked, by the clock of this process.
+    sent: Timestamp,
+    /// Held while this question carries units, and while no other may.
+    turns: Option<CarryTurns>,
+    /// The data that had the units that it carries.
+    had: Option<DataOf>,
+}
+
+impl<'a, S: Store> CarryQuestion<'a, S> {
+    /// A question that is not asked yet. Its replies may be of the data before any request that carried.
+    pub(super) fn new(
+        layer: &'a Carry<S>,
+        asks: &'a [KeyAsk],
+        leased: &'a [Option<Micros>],
+        deadline: Instant,
+    ) -> Self {
+        Self {
+            layer,
+            asks,
+            leased,
+            deadline,
+            known: InlineList::new(),
+            carries: 0,
+            sent: layer.inner.host().now(),
+            turns: None,
+            had: None,
+        }
+    }
+
+    /// The knowledge with which the limiters are asked.
+    pub(super) fn known(&self) -> &[KnownUse] {
+        &self.known
+    }
+
+    /// Brings the knowledge up to date. With a turn, the units that it knows to be lost are carried from now on; the turn
+    /// ends if there are none.
+    fn look(&mut self) {
+        // First the number: a request that carries units later has a higher number.
+        let carry = self.turns.is_some().then(|| self.layer.known.next_carry());
+        self.carries = carry.unwrap_or_else(|| self.layer.known.carries());
+        self.sent = self.layer.inner.host().now();
+        self.known.clear();
+        for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
+            self.known.push(self.layer.known.known(ask, keeps_newer, self.sent, carry));
+        }
+        if !self.carries_units() {
+            self.turns = None;
+        }
+    }
+
+    fn carries_units(&self) -> bool {
+        self.known.iter().any(|known| known.carried().is_some())
+    }
+
+    /// Begins to ask; with units that are carried, once no other request carries any.
+    ///
+    /// # Errors
+    /// Its turn did not come by the deadline.
+    pub(super) async fn begin(&mut self) -> Result<(), StoreError> {
+        if self.known.is_empty() {
+            self.look();
+        }
+        if self.carries_units() && self.turns.is_none() {
+            self.take_turns().await?;
+            self.look();
+        }
+        Ok(())
+    }
+
+    /// Returns whether a reply that was decided at `now` is the answer. If not, the question is to be asked again; an
+    /// answer that `stands` is not, unless nothing was done.
+    ///
+    /// # Errors
+    /// Its turn did not come by the deadline.
+    pub(super) async fn is_answered(
+        &mut self,
+        now: Timestamp,
+        data: StoredData,
+        stands: bool,
+    ) -> Result<bool, StoreError> {
+        let was_alone = self.turns.is_some();
+        if !was_alone && (data.is_lost || self.others_carried()) {
+            self.take_turns().await?;
+        }
+        let others_carried = !was_alone && self.others_carried();
+        if data.is_lost && !others_carried {
+            self.lost(data.server);
+            return Ok(false);
+        }
+        let is_answered = !data.is_lost
+            && (stands
+                || !others_carried
+                || !self.layer.known.lacks(self.asks, &self.reply(now, data)));
+        if !is_answered {
+            self.forget();
+        }
+        Ok(is_answered)
+    }
+
+    /// Forgets with which knowledge the limiters were asked, so that they are asked again.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+    }
+
+    /// Waits, after a reply that stands in any case, for a request that carries units of the limiters: it would forget
+    /// the units of the reply.
+    ///
+    /// # Errors
+    /// The other request had not ended by the deadline.
+    pub(super) async fn waits_for_others(&mut self) -> Result<(), StoreError> {
+        if self.others_carried() { self.take_turns().await } else { Ok(()) }
+    }
+
+    /// Notes what the last reply proves of the data of its server.
+    pub(super) fn end(&self, data: StoredData) {
+        self.layer.carried(data, self.had, &self.known);
+    }
+
+    /// A reply that was decided at `now`.
+    pub(super) const fn reply(&self, now: Timestamp, data: StoredData) -> ReplyTimes {
+        ReplyTimes {
+            carries: self.carries,
+            sent: self.sent,
+            is_alone: self.turns.is_some(),
+            now,
+            server: data.server,
+            took_place: data.carried > 0,
+        }
+    }
+
+    /// Returns whether another request began to carry units of the limiters since they were asked.
+    fn others_carried(&self) -> bool {
+        self.layer.known.has_carried(self.asks, self.carries)
+    }
+
+    /// Waits until no other request carries units of the limiters.
+    async fn take_turns(&mut self) -> Result<(), StoreError> {
+        let deadline = self.deadline;
+        let turns = self.layer.known.turns(self.asks);
+        // In a task of the host, because the caller may have a runtime without a timer.
+        let turns = self.layer.inner.host().spawn(async move { timeout_at(deadline, turns).await });
+        let turns = turns.await.ok().and_then(Result::ok);
+        self.turns = Some(turns.ok_or(StoreError::Overloaded { together: true })?);
+        Ok(())
+    }
+
+    /// Notes what is to be carried with the limiters. All of them are carried, also if the server lacks only some, so
+    /// that it is asked once more and not again for each.
+    fn lost(&mut self, server: u64) {
+        self.carries = self.layer.known.next_carry();
+        self.sent = self.layer.inner.host().now();
+        self.known.clear();
+        for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
+            let (known, had) =
+                self.layer.known.is_lost(ask, keeps_newer, server, self.sent, self.carries);
+            self.known.push(known);
+            self.had = had.or(self.had);
+        }
+    }
+}
+
+/// Each limiter, and whether a stored state stays if its last unit is newer than the known units. Such a state may have
+/// lost units all the same. But units of leases come back all the time, and no node hears when another gives them back; and
+/// where each unit has a time of its own, older units would take the place of newer.
+fn with_newer<'a, S>(
+    layer: &Carry<S>,
+    asks: &'a [KeyAsk],
+    leased: &[Option<Micros>],
+) -> impl Iterator<Item = (&'a KeyAsk, bool)> {
+    let leased = leased.iter().map(Option::is_some).chain(iter::repeat(false));
+    asks.iter().zip(leased).map(|(ask, has_leases)| {
+        let rule = ask.rule_in(&layer.generation.policy);
+        let have_times = rule.is_some_and(|rule| rule.spec().algorithm.units_have_times());
+        (ask, has_leases || have_times)
+    })
+}
