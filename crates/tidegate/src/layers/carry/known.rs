@@ -82,9 +82,6 @@ impl Shard {
     }
 }
 
-/// The right to carry units of some limiters.
-pub(super) type CarryTurns = Vec<tokio::sync::OwnedMutexGuard<()>>;
-
 impl KnownLimiters {
     pub(super) fn new() -> Self {
         Self {
@@ -261,21 +258,13 @@ impl KnownLimiters {
         known_by.words()
     }
 
-    /// Waits for the right to carry units of limiters.
-    pub(super) fn turns(&self, asks: &[KeyAsk]) -> impl Future<Output = CarryTurns> + use<> {
+    /// The locks that a request holds while it carries units of limiters.
+    pub(super) fn turns(&self, asks: &[KeyAsk]) -> Vec<Arc<tokio::sync::Mutex<()>>> {
         let mut places: Vec<_> = asks.iter().map(|ask| place_of(self.words(ask))).collect();
         // In the same order by every request, so that none waits for another that waits for it.
         places.sort_unstable();
         places.dedup();
-        let turns: Vec<_> =
-            places.into_iter().map(|place| Arc::clone(&self.turns[place])).collect();
-        async move {
-            let mut taken = Vec::with_capacity(turns.len());
-            for turn in turns {
-                taken.push(turn.lock_owned().await);
-            }
-            taken
-        }
+        places.into_iter().map(|place| Arc::clone(&self.turns[place])).collect()
     }
 
     fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {

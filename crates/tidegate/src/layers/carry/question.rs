@@ -5,12 +5,13 @@
 //! not carried. So it counts for nothing, and the question is asked again.
 
 use std::iter;
+use std::sync::Arc;
 
 use tidegate_core::{Micros, Timestamp};
+use tokio::sync::OwnedMutexGuard;
 use tokio::time::{Instant, timeout_at};
 
 use super::Carry;
-use super::known::CarryTurns;
 use super::limiter::{DataOf, ReplyTimes};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
@@ -29,7 +30,7 @@ pub(super) struct CarryQuestion<'a, S> {
     /// When they are asked, by the clock of this process.
     sent: Timestamp,
     /// Held while this question carries units, and while no other may.
-    turns: Option<CarryTurns>,
+    turns: Option<Vec<OwnedMutexGuard<()>>>,
     /// The data that had the units that it carries.
     had: Option<DataOf>,
 }
@@ -163,13 +164,23 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
 
     /// Waits until no other request carries units of the limiters.
     async fn take_turns(&mut self) -> Result<(), StoreError> {
-        let deadline = self.deadline;
         let turns = self.layer.known.turns(self.asks);
+        let free = turns.iter().map(|turn| Arc::clone(turn).try_lock_owned().ok());
+        self.turns = free.collect();
+        if self.turns.is_some() {
+            return Ok(());
+        }
+        let deadline = self.deadline;
         // In a task of the host, because the caller may have a runtime without a timer.
-        let turns = self.layer.inner.host().spawn(async move { timeout_at(deadline, turns).await });
-        let turns = turns.await.ok().and_then(Result::ok);
-        self.turns = Some(turns.ok_or(StoreError::Overloaded { together: true })?);
-        Ok(())
+        let taken = self.layer.inner.host().spawn(async move {
+            let mut taken = Vec::with_capacity(turns.len());
+            for turn in turns {
+                taken.push(timeout_at(deadline, turn.lock_owned()).await.ok()?);
+            }
+            Some(taken)
+        });
+        self.turns = taken.await.ok().flatten();
+        self.turns.as_ref().map(|_| ()).ok_or(StoreError::Overloaded { together: true })
     }
 
     /// Notes what is to be carried with the limiters. All of them are carried, also if the server lacks only some, so

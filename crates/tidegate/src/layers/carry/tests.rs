@@ -353,11 +353,17 @@ async fn units_that_come_back_while_another_request_carries_them_stay_back() {
 }
 
 #[tokio::test]
-async fn a_caller_whose_runtime_has_no_timer_carries_units() {
+async fn a_caller_whose_runtime_has_no_timer_waits_for_another_that_carries() {
     let (store, layer) = node();
     takes(&layer, &[ask(0, "ada", LIMIT)]).await;
     DataLoss::RestartedEmpty.happens_to(&store, store.copy());
-    let own = tokio::runtime::Builder::new_current_thread().build().unwrap();
-    let more = tokio::task::spawn_blocking(move || own.block_on(admitted(&layer, 0, 1)));
-    assert_eq!(more.await.unwrap(), 0);
+    store.fault([None, Some(Fault::Takes(Duration::from_millis(20)))]);
+    let other = layer.clone();
+    let waits = async {
+        let own = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        tokio::task::spawn_blocking(move || own.block_on(admitted(&other, 0, 1))).await.unwrap()
+    };
+    let more = tokio::join!(admitted(&layer, 0, 1), waits);
+    assert_eq!(more, (0, 0));
+    assert_eq!(layer.counts().carried, 1);
 }
