@@ -36,7 +36,7 @@ pub use error::done_in_part;
 pub use event::{Finding, LEAST_VERSION, OnEvent, StoreEvent, StoreObserver};
 pub use generation::{Generation, RuleInForce};
 pub use host::{Host, stand_still};
-pub use known::{KnownUse, StoredData};
+pub use known::{KnownUse, LimiterPlaces, StoredData};
 pub use lease::{
     GivenBack, LeaseAsk, LeaseReply, LeaseResult, LimiterReport, ReturnReply, Unspent, Wanted,
 };

@@ -8,7 +8,7 @@ use super::Written;
 use super::limiter::ScriptLimiter;
 use super::units::SettledUnits;
 use crate::step::{FirstReservation, One, Values};
-use crate::store::{GivenBack, LimiterReply, at_places};
+use crate::store::{GivenBack, LimiterPlaces, LimiterReply, at_places};
 
 /// The result of a call.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,8 +138,8 @@ pub struct DecidedStep {
     pub(crate) newer: NewerValues,
     /// For each limiter of a step that settles, the units that came back and were cut.
     pub(super) settled: Vec<SettledUnits>,
-    /// The number of limiters whose state was replaced by units that were carried.
-    pub carried: u64,
+    /// The limiters whose state was replaced by units that were carried.
+    pub carried: LimiterPlaces,
     /// True if a state was lost; then nothing was done.
     pub(crate) is_lost: bool,
 }
@@ -185,7 +185,7 @@ impl DecidedStep {
             replies: Vec::new(),
             newer: NewerValues(Vec::new()),
             settled: Vec::new(),
-            carried: 0,
+            carried: LimiterPlaces::NONE,
             is_lost: false,
         }
     }

@@ -7,9 +7,9 @@
 -- state whose last unit is as new has lost none: units came back since. Of a store that is known to have lost data no
 -- state is as new. A server that reported the units itself keeps each state that it has, unless it lacks another state
 -- that still counts. If it lacks none, it has lost nothing: all units of a missing key came back. The reply comes with
--- the number of limiters whose state was replaced.
+-- the numbers of the keys whose state was replaced.
 
-local carried, kept, place, states = ARGV[tail + 4], 0, 1, {}
+local carried, replaced, place, states = ARGV[tail + 4], {}, 1, {}
 -- A store without memory writes no new state.
 if ARGV[tail + 3] == 'full' then carried = '' end
 
@@ -47,8 +47,8 @@ local function stored(key, its)
   return (its.fetch or function() return call('GET', key) end)(key)
 end
 
-local function keep(key, one)
-  local its, head, v = one.its, string.sub(one[1].arg, 1, 33), one.v
+local function keep(k, one)
+  local key, its, head, v = keys[k], one.its, string.sub(one[1].arg, 1, 33), one.v
   -- A state under other values is newer, or is changed with the step.
   if v and string.sub(v, 1, 22) ~= string.sub(head, 1, 22) then return end
   local text, gone, use, arg = false, 0, {0, 0, 0}, one[1].arg
@@ -70,7 +70,7 @@ local function keep(key, one)
     local stored, last = use_of(its, key, v, arg)
     if last >= one.last or not is_more(use, stored) then return end
   end
-  kept = kept + 1
+  replaced[#replaced + 1] = k
   call('DEL', key)
   if its.write then
     v = false
@@ -99,16 +99,16 @@ end
 -- First the states that are missing: they show if the server has lost any.
 local has_lost = false
 for k, one in pairs(states) do
-  local before = kept
+  local before = #replaced
   one.v = one[1] and stored(keys[k], one.its)
-  if one[1] and not one.v then keep(keys[k], one) end
-  has_lost = has_lost or one.own and kept > before
+  if one[1] and not one.v then keep(k, one) end
+  has_lost = has_lost or one.own and #replaced > before
 end
 for k, one in pairs(states) do
-  if one.v and (has_lost or not one.own) then keep(keys[k], one) end
+  if one.v and (has_lost or not one.own) then keep(k, one) end
 end
 
 local before = finish
 function finish(reply)
-  return {before and before(reply) or reply, kept}
+  return {before and before(reply) or reply, replaced}
 end

@@ -11,7 +11,7 @@ use super::call_result::{CallResult, DecidedStep, Lacks, NewerValues};
 use super::limiter::ScriptLimiter;
 use super::units::SettledUnits;
 use crate::step::{Decided, FirstReservation, TakenUnits};
-use crate::store::LimiterReply;
+use crate::store::{LimiterPlaces, LimiterReply};
 
 /// A server's reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +70,12 @@ impl fmt::Display for NotAnAnswer {
 
 impl std::error::Error for NotAnAnswer {}
 
+/// The place of the limiter with this key, whose number begins at 1.
+fn place_of_key(number: &RedisReply) -> Option<usize> {
+    let RedisReply::Int(number) = number else { return None };
+    usize::try_from(*number).ok()?.checked_sub(1)
+}
+
 impl Call {
     /// The meaning of a reply to this call; `limiters` are those that it was made of.
     ///
@@ -117,16 +123,19 @@ impl Call {
         read.ok_or_else(|| self.not_an_answer(reply))
     }
 
-    /// Takes off a reply the number of limiters whose state was replaced by units that were carried.
-    fn without_carried<'r>(&self, reply: &'r RedisReply) -> (&'r RedisReply, u64) {
+    /// Takes off a reply the limiters whose state was replaced by units that were carried.
+    fn without_carried<'r>(&self, reply: &'r RedisReply) -> (&'r RedisReply, LimiterPlaces) {
+        let none = LimiterPlaces::NONE;
         match reply {
             RedisReply::Array(parts) if self.carries() => match parts.as_slice() {
-                [reply, RedisReply::Int(carried)] => (reply, carried.cast_unsigned()),
+                [reply, RedisReply::Array(keys)] => {
+                    (reply, keys.iter().filter_map(place_of_key).collect())
+                }
                 // A reply of nothing ends the array.
-                [] => (&RedisReply::Nil, 0),
-                _ => (reply, 0),
+                [] => (&RedisReply::Nil, none),
+                _ => (reply, none),
             },
-            reply => (reply, 0),
+            reply => (reply, none),
         }
     }
 

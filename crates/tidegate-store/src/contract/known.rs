@@ -63,6 +63,43 @@ pub struct StoredData {
     /// True if the server does not have the known state of some limiter, or the known server is another. Then nothing
     /// was done.
     pub is_lost: bool,
-    /// The number of limiters for which carried units took the place of what the server had.
-    pub carried: u64,
+    /// The limiters for which carried units took the place of what the server had.
+    pub carried: LimiterPlaces,
+}
+
+/// Some limiters of a step, by their places in it. All from the 64th on count as the 64th.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LimiterPlaces(u64);
+
+impl LimiterPlaces {
+    /// No limiter.
+    pub const NONE: Self = Self(0);
+
+    /// The number of limiters.
+    pub const fn count(self) -> u64 {
+        self.0.count_ones() as u64
+    }
+
+    /// Returns whether the limiter in this place is one of them.
+    pub const fn has(self, place: usize) -> bool {
+        self.0 & Self::bit(place) > 0
+    }
+
+    const fn bit(place: usize) -> u64 {
+        1 << if place < 63 { place } else { 63 }
+    }
+}
+
+impl Extend<usize> for LimiterPlaces {
+    fn extend<T: IntoIterator<Item = usize>>(&mut self, places: T) {
+        places.into_iter().for_each(|place| self.0 |= Self::bit(place));
+    }
+}
+
+impl FromIterator<usize> for LimiterPlaces {
+    fn from_iter<T: IntoIterator<Item = usize>>(places: T) -> Self {
+        let mut all = Self::default();
+        all.extend(places);
+        all
+    }
 }

@@ -87,23 +87,25 @@ impl<S: Store> Carry<S> {
             question.begin().await?;
             let asked = LeaseAsk { known: &question.known()[0], ..lease };
             *reply = self.inner.lease(ask, asked).await;
+            if !reply.is_in_time {
+                // Its units are given back.
+                question.end(reply.data);
+                return Ok(());
+            }
             let report = match reply.result {
                 LeaseResult::Decided(report, _) => Some(report),
                 LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
             };
             let at = report.map_or(Timestamp::EPOCH, |report| report.at);
-            // Units of a late reply would only be given back.
-            if reply.is_in_time && !question.is_answered(at, reply.data, report.is_none()).await? {
-                continue;
+            while question.is_answered(at, reply.data, report.is_none()).await? {
+                question.end(reply.data);
+                let Some(report) = report else { return Ok(()) };
+                let took_place = reply.data.carried.has(0);
+                let replied = ReplyTimes { took_place, ..question.reply(at, reply.data) };
+                if self.note_lease(ask, &question.known()[0], report, &mut reply.used, replied) {
+                    return Ok(());
+                }
             }
-            question.end(reply.data);
-            let used = reply.used.take().filter(|_| reply.is_in_time);
-            let Some((report, used)) = report.zip(used) else { return Ok(()) };
-            let replied = question.reply(at, reply.data);
-            if self.note_lease(ask, &question.known()[0], report, used, replied) {
-                return Ok(());
-            }
-            question.forget();
         }
     }
 
@@ -117,18 +119,38 @@ impl<S: Store> Carry<S> {
     ) -> bool {
         let replied = question.reply(reply.now, reply.data);
         let mut is_noted = true;
-        for ((ask, known), one) in asks.iter().zip(question.known()).zip(&mut reply.replies) {
+        let limiters = asks.iter().zip(question.known()).zip(&mut reply.replies).enumerate();
+        for (place, ((ask, known), one)) in limiters {
             let Some(one) = one else { continue };
             let is_renewed = verb == Verb::Renew && one.decided.decision.is_allowed();
             if let Some(token) = ask.taken.token.filter(|_| is_renewed || verb == Verb::Settle) {
                 self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
             }
-            is_noted &= self.note(ask, known, one, replied);
+            let took_place = reply.data.carried.has(place);
+            is_noted &= self.note(ask, known, one, ReplyTimes { took_place, ..replied });
         }
         is_noted
     }
 
-    /// Notes what a reply says of a limiter, if its own limiter decided.
+    /// Gives back the units of a reply that counts for nothing, at the limiters whose data has them.
+    async fn give_back_others(
+        &self,
+        asks: &[KeyAsk],
+        args: StepArgs<'_>,
+        question: &CarryQuestion<'_, S>,
+        mut reply: StepReply,
+    ) {
+        let replied = question.reply(reply.now, reply.data);
+        for (ask, one) in asks.iter().zip(&mut reply.replies) {
+            if self.known.lacks(ask, &replied) {
+                *one = None;
+            }
+        }
+        drop(self.inner.undo(asks, args, &reply).await);
+    }
+
+    /// Notes what a reply says of a limiter, if its own limiter decided. Returns false if another request carries its
+    /// units by now.
     fn note(
         &self,
         ask: &KeyAsk,
@@ -136,7 +158,6 @@ impl<S: Store> Carry<S> {
         one: &mut LimiterReply,
         reply: ReplyTimes,
     ) -> bool {
-        let Some((used, last)) = one.used.take() else { return true };
         let Some(own) = ask.rule_in(&self.generation.policy) else { return true };
         if !one.by_store || one.decided.overflow {
             return true;
@@ -145,21 +166,21 @@ impl<S: Store> Carry<S> {
         let until = reply.sent.plus(one.decided.decision.reset_after);
         // The instant that counts is later where the clock has stepped back.
         let at = one.decided.taken.since.map_or(reply.now, |since| since.max(reply.now));
-        self.known.note(ask, rule, known, UseReport { used, at, last, until, reply })
+        self.known.note(ask, rule, known, UseReport { used: &mut one.used, at, until, reply })
     }
 
-    /// Notes what a reply about a lease says of its limiter.
+    /// Notes the units in use that a reply about a lease has. Returns false if another request carries them by now.
     fn note_lease(
         &self,
         ask: &KeyAsk,
         known: &KnownUse,
         report: LimiterReport,
-        (used, last): (Vec<UsedUnits>, Timestamp),
+        used: &mut Option<(Vec<UsedUnits>, Timestamp)>,
         reply: ReplyTimes,
     ) -> bool {
         let Some(rule) = ask.rule_in(&self.generation.policy) else { return true };
         let until = reply.sent.plus(report.idle_at.since(report.at));
-        self.known.note(ask, rule, known, UseReport { used, at: reply.now, last, until, reply })
+        self.known.note(ask, rule, known, UseReport { used, at: reply.now, until, reply })
     }
 
     /// Counts the limiters whose units a server lacked, and notes what that proves, by the data that `had` them before.
@@ -167,10 +188,10 @@ impl<S: Store> Carry<S> {
     /// stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
     /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
     fn carried(&self, data: StoredData, had: Option<DataOf>, known: &[KnownUse]) {
-        if data.carried == 0 {
+        if data.carried.count() == 0 {
             return;
         }
-        self.count(data.carried);
+        self.count(data.carried.count());
         let Some(had) = had else { return };
         if had.is_of(data.server)
             || !known.iter().any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
@@ -204,17 +225,18 @@ impl<S: Store> Store for Carry<S> {
             let is_old = reply.data.server == 0 || reply.repeated;
             // Units that came back from data that was not lost after all would come back again.
             let stands = is_old || args.verb == Verb::Settle;
-            if !question.is_answered(reply.now, reply.data, stands).await? {
-                continue;
+            while question.is_answered(reply.now, reply.data, stands).await? {
+                if is_old {
+                    return Ok(reply);
+                }
+                question.end(reply.data);
+                if self.note_step(asks, args.verb, &question, &mut reply) || stands {
+                    return Ok(reply);
+                }
             }
-            if is_old {
-                return Ok(reply);
+            if args.verb == Verb::Ask && asks.len() > 1 && !reply.data.is_lost {
+                self.give_back_others(asks, args, &question, reply).await;
             }
-            question.end(reply.data);
-            if self.note_step(asks, args.verb, &question, &mut reply) || stands {
-                return Ok(reply);
-            }
-            question.forget();
         }
     }
 
@@ -234,23 +256,22 @@ impl<S: Store> Store for Carry<S> {
         node: u64,
     ) -> Result<Option<ReturnReply>, StoreError> {
         let asks = std::slice::from_ref(&rest.key);
-        let mut question = CarryQuestion::new(self, asks, LEASED, self.inner.host().deadline());
+        let mut question = CarryQuestion::of_units_that_come_back(self, asks);
         let mut reply = self.inner.give_back_lease(rest, node).await?;
         if let Some(reply) = &mut reply
-            && let Some(used) = reply.used.take()
             // If nothing came back, the store may have lost the lease, and other units as well.
             && reply.given_back == GivenBack::Back
             && question.waits_for_others().await.is_ok()
         {
             let replied = question.reply(reply.report.at, reply.data);
+            let used = &mut reply.used;
             self.note_lease(&rest.key, &KnownUse::Nothing, reply.report, used, replied);
         }
         Ok(reply)
     }
 
     async fn undo(&self, asks: &[KeyAsk], args: StepArgs<'_>, reply: &StepReply) -> StepReply {
-        let mut question =
-            CarryQuestion::new(self, asks, args.leased, self.inner.host().deadline());
+        let mut question = CarryQuestion::of_units_that_come_back(self, asks);
         let mut undone = self.inner.undo(asks, args, reply).await;
         if undone.data.server != 0 && args.at.is_none() && question.waits_for_others().await.is_ok()
         {

@@ -139,7 +139,12 @@ impl FakeStore {
         at: Option<Timestamp>,
     ) -> StepReply {
         let now = at.unwrap_or_else(|| self.shared.host.now());
-        self.state().limiters.undo(&self.generation.policy, asks, leased, reply, now)
+        let mut state = self.state();
+        // It goes over the connection that brought the reply.
+        if state.limiters.server != reply.data.server {
+            return StepReply::nothing(asks.len(), now);
+        }
+        state.limiters.undo(&self.generation.policy, asks, leased, reply, now)
     }
 }
 
@@ -189,6 +194,9 @@ impl Store for FakeStore {
                 let leased = args.leased.to_vec();
                 // Taken before the error is returned, as by a store whose reply is on its way.
                 let reply = self.decide(&asks, args);
+                if args.verb != Verb::Ask {
+                    return Err(StoreError::Timeout.into());
+                }
                 // A task, because the error may be dropped long after this call has returned.
                 tokio::spawn(async move {
                     if kept.await.is_err() {

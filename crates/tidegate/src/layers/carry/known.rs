@@ -66,10 +66,14 @@ impl Shard {
         }
     }
 
-    /// Puts a limiter in its place; one in which nothing is used has none.
+    /// Puts a limiter in its place. It needs none if nothing is used, unless it was carried: late replies are told from
+    /// that.
     fn put(&mut self, words: [u32; 3], one: KnownLimiter) {
         self.remove(words);
-        let Some(group) = self.group(words).filter(|_| !one.used.is_empty()) else { return };
+        let Some(group) = self.group(words).filter(|_| !one.used.is_empty() || one.carry > 0)
+        else {
+            return;
+        };
         if group.len() >= PLACES {
             let places = group.iter().enumerate();
             if let Some((first, _)) = places.min_by_key(|(_, (_, one))| one.until) {
@@ -121,14 +125,14 @@ impl KnownLimiters {
         losses.while_it_ran.load(Relaxed) > 0 || losses.of_another.load(Relaxed)
     }
 
-    /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays. If units are to be
-    /// carried, the request with the number `carry` does it, if there is such.
+    /// Returns what is known of a limiter. If it `keeps_newer`, a stored state that is newer stays. A request that is
+    /// `alone` begins to carry the units that are lost.
     pub(super) fn known(
         &self,
         ask: &KeyAsk,
         keeps_newer: bool,
         now: Timestamp,
-        carry: Option<u64>,
+        alone: bool,
     ) -> KnownUse {
         let words = self.words(ask);
         let mut shard = self.shard(words);
@@ -136,8 +140,8 @@ impl KnownLimiters {
             return KnownUse::Nothing;
         };
         let known = self.use_of(one, keeps_newer, None, None);
-        if let Some(number) = carry.filter(|_| known.carried().is_some()) {
-            one.carry = number;
+        if alone && known.carried().is_some() {
+            one.begin_carry(self.next_carry(), false);
         }
         known
     }
@@ -160,7 +164,7 @@ impl KnownLimiters {
         KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, is_own }
     }
 
-    /// Notes that a server does not have the units of a limiter, and that the request with the number `carry` carries
+    /// Notes that a server does not have the units of a limiter, and that the request that was told so begins to carry
     /// them. Returns what is to be carried, and the data that had the units.
     pub(super) fn is_lost(
         &self,
@@ -168,7 +172,6 @@ impl KnownLimiters {
         keeps_newer: bool,
         server: u64,
         now: Timestamp,
-        carry: u64,
     ) -> (KnownUse, Option<DataOf>) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
@@ -177,7 +180,7 @@ impl KnownLimiters {
         };
         let had = (!one.is_lost).then_some(one.data);
         one.is_lost = true;
-        one.carry = carry;
+        one.begin_carry(self.next_carry(), true);
         (self.use_of(one, keeps_newer, Some(server), had), had)
     }
 
@@ -186,8 +189,9 @@ impl KnownLimiters {
         self.carries.load(SeqCst)
     }
 
-    /// The number of the next request that carries units.
-    pub(super) fn next_carry(&self) -> u64 {
+    /// The next number. It is given under the lock of a shard, so that it is higher than the number that another request
+    /// read before it looked there.
+    fn next_carry(&self) -> u64 {
         self.carries.fetch_add(1, SeqCst) + 1
     }
 
@@ -197,8 +201,8 @@ impl KnownLimiters {
     }
 
     /// Returns whether the units of a reply were not carried with the data of a limiter that it is of.
-    pub(super) fn lacks(&self, asks: &[KeyAsk], reply: &ReplyTimes) -> bool {
-        asks.iter().any(|ask| self.is(ask, |one| one.lacks(reply)))
+    pub(super) fn lacks(&self, ask: &KeyAsk, reply: &ReplyTimes) -> bool {
+        self.is(ask, |one| one.lacks(reply))
     }
 
     fn is(&self, ask: &KeyAsk, so: impl FnOnce(&KnownLimiter) -> bool) -> bool {
@@ -206,24 +210,25 @@ impl KnownLimiters {
         self.shard(words).get(words).is_some_and(|one| so(one))
     }
 
-    /// Notes a report about a limiter that was asked with what was `known` then. Returns whether it was noted: the units
-    /// that another request carries by now stay as they are.
+    /// Notes a report about a limiter that was asked with what was `known` then. Returns false if another request carries
+    /// its units by now.
     pub(super) fn note(
         &self,
         ask: &KeyAsk,
         rule: &Rule,
         known: &KnownUse,
-        report: UseReport,
+        report: UseReport<'_>,
     ) -> bool {
         let words = self.words(ask);
         let mut shard = self.shard(words);
         let data = self.data_of(report.reply.server);
-        let noted = match shard.get(words).filter(|one| one.counts_at(report.reply.sent)) {
-            None => Some(KnownLimiter::new(rule, report, data)),
-            Some(one) if one.carry > report.reply.carries && !report.reply.is_alone => {
-                return false;
+        let reply = report.reply;
+        let noted = match shard.get(words) {
+            Some(one) if one.carry > reply.carries && !reply.is_alone => return false,
+            Some(one) if one.counts_at(reply.sent) || known.carried().is_some() => {
+                one.after(rule, known, report, data)
             }
-            Some(one) => one.after(rule, known, report, data),
+            before => KnownLimiter::new(rule, report, data, before),
         };
         if let Some(one) = noted {
             shard.put(words, one);
@@ -281,6 +286,7 @@ const fn place_of(words: [u32; 3]) -> usize {
 mod tests {
     use tidegate_core::UsedUnits;
 
+    use super::super::limiter::CarryState;
     use super::*;
 
     #[test]
@@ -293,6 +299,7 @@ mod tests {
             data: DataOf { server: 1, losses: 0 },
             is_lost: false,
             carry: 0,
+            carrying: CarryState::Done,
             carried: None,
         };
         let mut shard = Shard::default();

@@ -33,8 +33,22 @@ pub(super) struct KnownLimiter {
     pub(super) is_lost: bool,
     /// The number of the last request that began to carry them; 0 if none did.
     pub(super) carry: u64,
+    /// The state of that request.
+    pub(super) carrying: CarryState,
     /// Their last carry that took the place of what the server had. In a box, because few limiters have any.
     pub(super) carried: Option<Box<CarriedUnits>>,
+}
+
+/// The state of the last request that began to carry units.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CarryState {
+    /// Its reply was noted.
+    #[default]
+    Done,
+    /// It has no reply.
+    UnderWay,
+    /// It has no reply, and it is not known if a request before it was done, which had no reply either.
+    InDoubt,
 }
 
 /// Units that were carried.
@@ -60,11 +74,29 @@ impl KnownLimiter {
         now < self.until && !self.used.is_empty()
     }
 
-    /// A limiter of which nothing was known that counts.
-    pub(super) fn new(rule: &Rule, report: UseReport, data: DataOf) -> Self {
-        let UseReport { used, at, last, until, .. } = report;
+    /// A limiter of which nothing was known that counts; it may have been known `before`.
+    pub(super) fn new(
+        rule: &Rule,
+        UseReport { used, at, until, .. }: UseReport<'_>,
+        data: DataOf,
+        before: Option<&mut Self>,
+    ) -> Option<Self> {
+        let (used, last) = used.take()?;
         let used = rule.known_units(&[], used, at);
-        Self { used, at, last, until, data, is_lost: false, carry: 0, carried: None }
+        let carry = before.as_ref().map_or(0, |before| before.carry);
+        let carried = before.and_then(|before| before.carried.take());
+        let carrying = CarryState::Done;
+        Some(Self { used, at, last, until, data, is_lost: false, carry, carrying, carried })
+    }
+
+    /// Notes that a request with this number begins to carry its units.
+    pub(super) fn begin_carry(&mut self, number: u64, is_again: bool) {
+        self.carry = number;
+        self.carrying = match self.carrying {
+            CarryState::Done => CarryState::UnderWay,
+            _ if is_again => self.carrying,
+            _ => CarryState::InDoubt,
+        };
     }
 
     /// Returns the carry that took units from the data that a reply is of, since the reply was asked for.
@@ -74,19 +106,24 @@ impl KnownLimiter {
         is_former.then_some(carried)
     }
 
-    /// Returns whether the units of a reply were not carried with the data that it is of.
+    /// Returns whether the units of a reply were not carried with the data that it is of. No request carries units now:
+    /// if one is under way, its reply was lost.
     pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
+        if self.carrying != CarryState::Done {
+            return self.carry > reply.carries && !self.carried_at(reply.now).has(reply);
+        }
         self.carried_since(reply).is_some_and(|carried| !carried.has(reply))
     }
 
     /// Returns the limiter after a report, for which it was asked with what was `known` then; `None` if it stays.
     pub(super) fn after(
-        &self,
+        &mut self,
         rule: &Rule,
         known: &KnownUse,
-        UseReport { used, at, last, until, reply }: UseReport,
+        UseReport { used, at, until, reply }: UseReport<'_>,
         data: DataOf,
     ) -> Option<Self> {
+        let (used, last) = used.take()?;
         // Other replies wait for the request that carries, so it has carried all units.
         let is_carried = known.carried().is_some();
         let former = self.carried_since(&reply);
@@ -105,18 +142,23 @@ impl KnownLimiter {
         if !is_carried && says_less {
             return None;
         }
-        let took_place = is_carried && (reply.took_place || !self.data.is_of(reply.server));
-        let carried =
-            if took_place { Some(self.carried_at(reply.now)) } else { self.carried.clone() };
+        let is_other = !self.data.is_of(reply.server) || self.carrying == CarryState::InDoubt;
+        let carried = if is_carried && (reply.took_place || is_other) {
+            Some(Box::new(self.carried_at(reply.now)))
+        } else {
+            self.carried.take()
+        };
         let last = last.max(self.last);
         let until = if is_stored { until } else { until.max(self.until) };
-        Some(Self { used, at, last, until, data, is_lost: !is_stored, carry: self.carry, carried })
+        let carrying = if is_carried { CarryState::Done } else { self.carrying };
+        let is_lost = !is_stored;
+        Some(Self { used, at, last, until, data, is_lost, carry: self.carry, carrying, carried })
     }
 
     /// Its units as they were carried at some time.
-    fn carried_at(&self, at: Timestamp) -> Box<CarriedUnits> {
+    fn carried_at(&self, at: Timestamp) -> CarriedUnits {
         let since = self.carried.as_ref().map_or(Timestamp::EPOCH, |before| before.at);
-        Box::new(CarriedUnits { from: self.data.server, since, reported: self.at, at })
+        CarriedUnits { from: self.data.server, since, reported: self.at, at }
     }
 
     /// Moves units of a permit that was returned, or that lasts from `renewed` on: then as many of the oldest if it is not
@@ -155,16 +197,16 @@ pub(super) struct ReplyTimes {
     /// When and by which server it was decided.
     pub(super) now: Timestamp,
     pub(super) server: u64,
-    /// True if carried units took the place of what the server had.
+    /// True if the units that were carried with the question took the place of what the server had.
     pub(super) took_place: bool,
 }
 
 /// A report of the store about a limiter.
-pub(super) struct UseReport {
-    pub(super) used: Vec<UsedUnits>,
-    /// When it was decided, and the time of the last unit, by the clock of the store.
+pub(super) struct UseReport<'a> {
+    /// The units in use, and the time of the last. They are taken from it when they are noted.
+    pub(super) used: &'a mut Option<(Vec<UsedUnits>, Timestamp)>,
+    /// When it was decided, by the clock of the store.
     pub(super) at: Timestamp,
-    pub(super) last: Timestamp,
     /// When the last unit leaves, by the clock of this process.
     pub(super) until: Timestamp,
     pub(super) reply: ReplyTimes,

@@ -25,7 +25,7 @@ pub(super) struct CarryQuestion<'a, S> {
     deadline: Instant,
     /// The knowledge with which the limiters are asked.
     known: InlineList<KnownUse>,
-    /// The number of requests that carried units until then.
+    /// The number of requests that carried units until the knowledge was read.
     carries: u64,
     /// When they are asked, by the clock of this process.
     sent: Timestamp,
@@ -36,7 +36,6 @@ pub(super) struct CarryQuestion<'a, S> {
 }
 
 impl<'a, S: Store> CarryQuestion<'a, S> {
-    /// A question that is not asked yet. Its replies may be of the data before any request that carried.
     pub(super) fn new(
         layer: &'a Carry<S>,
         asks: &'a [KeyAsk],
@@ -50,10 +49,16 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
             deadline,
             known: InlineList::new(),
             carries: 0,
-            sent: layer.inner.host().now(),
+            sent: Timestamp::EPOCH,
             turns: None,
             had: None,
         }
+    }
+
+    /// The return of units, which is asked without knowledge. Its reply may be of any former data.
+    pub(super) fn of_units_that_come_back(layer: &'a Carry<S>, asks: &'a [KeyAsk]) -> Self {
+        let host = layer.inner.host();
+        Self { sent: host.now(), ..Self::new(layer, asks, &[], host.deadline()) }
     }
 
     /// The knowledge with which the limiters are asked.
@@ -64,16 +69,18 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
     /// Brings the knowledge up to date. With a turn, the units that it knows to be lost are carried from now on; the turn
     /// ends if there are none.
     fn look(&mut self) {
-        // First the number: a request that carries units later has a higher number.
-        let carry = self.turns.is_some().then(|| self.layer.known.next_carry());
-        self.carries = carry.unwrap_or_else(|| self.layer.known.carries());
+        // First the number: a request that begins to carry units later has a higher number.
+        self.carries = self.layer.known.carries();
         self.sent = self.layer.inner.host().now();
         self.known.clear();
+        let alone = self.turns.is_some();
         for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
-            self.known.push(self.layer.known.known(ask, keeps_newer, self.sent, carry));
+            self.known.push(self.layer.known.known(ask, keeps_newer, self.sent, alone));
         }
         if !self.carries_units() {
             self.turns = None;
+        } else if alone {
+            self.carries = self.layer.known.carries();
         }
     }
 
@@ -108,27 +115,32 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
         stands: bool,
     ) -> Result<bool, StoreError> {
         let was_alone = self.turns.is_some();
-        if !was_alone && (data.is_lost || self.others_carried()) {
-            self.take_turns().await?;
-        }
-        let others_carried = !was_alone && self.others_carried();
-        if data.is_lost && !others_carried {
-            self.lost(data.server);
+        if data.is_lost {
+            if !was_alone {
+                self.take_turns().await?;
+            }
+            if was_alone || !self.others_carried() {
+                self.lost(data.server);
+            } else {
+                self.known.clear();
+            }
             return Ok(false);
         }
-        let is_answered = !data.is_lost
-            && (stands
-                || !others_carried
-                || !self.layer.known.lacks(self.asks, &self.reply(now, data)));
-        if !is_answered {
-            self.forget();
+        if was_alone || !self.others_carried() {
+            return Ok(true);
         }
-        Ok(is_answered)
-    }
-
-    /// Forgets with which knowledge the limiters were asked, so that they are asked again.
-    pub(super) fn forget(&mut self) {
-        self.known.clear();
+        match self.take_turns().await {
+            Ok(()) => {}
+            Err(_) if stands => return Ok(true),
+            // The store has done it.
+            Err(_) => return Err(StoreError::Timeout),
+        }
+        let reply = self.reply(now, data);
+        let lacks = self.asks.iter().any(|ask| self.layer.known.lacks(ask, &reply));
+        if lacks && !stands {
+            self.known.clear();
+        }
+        Ok(stands || !lacks)
     }
 
     /// Waits, after a reply that stands in any case, for a request that carries units of the limiters: it would forget
@@ -153,7 +165,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
             is_alone: self.turns.is_some(),
             now,
             server: data.server,
-            took_place: data.carried > 0,
+            took_place: false,
         }
     }
 
@@ -186,15 +198,14 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
     /// Notes what is to be carried with the limiters. All of them are carried, also if the server lacks only some, so
     /// that it is asked once more and not again for each.
     fn lost(&mut self, server: u64) {
-        self.carries = self.layer.known.next_carry();
         self.sent = self.layer.inner.host().now();
         self.known.clear();
         for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
-            let (known, had) =
-                self.layer.known.is_lost(ask, keeps_newer, server, self.sent, self.carries);
+            let (known, had) = self.layer.known.is_lost(ask, keeps_newer, server, self.sent);
             self.known.push(known);
             self.had = had.or(self.had);
         }
+        self.carries = self.layer.known.carries();
     }
 }
 

@@ -1,6 +1,7 @@
 //! The layer over a store that loses its data, in virtual time: with every algorithm, and on one node or several.
 
 mod any_order;
+mod asked_again;
 mod late;
 
 use std::time::Duration;
@@ -44,8 +45,19 @@ async fn takes(layer: &Carry<FakeStore>, asks: &[KeyAsk]) -> Vec<KeyAsk> {
 
 /// Gives all units of a request back.
 async fn gives_back(layer: &Carry<FakeStore>, taken: &[KeyAsk]) {
+    settles(layer, taken).await.unwrap();
+}
+
+async fn settles(layer: &Carry<FakeStore>, taken: &[KeyAsk]) -> Result<StepReply, GaveUp> {
     let settle = StepArgs { actual: &vec![0; taken.len()], ..asking(layer).settling() };
-    layer.step(taken, settle).await.unwrap();
+    layer.step(taken, settle).await
+}
+
+/// Lets the store lose one limiter.
+fn evict(store: &FakeStore, rule: usize, key: &str) {
+    let mut kept = store.copy();
+    kept.forget_limiter(&ask(rule, key, 0));
+    store.put(kept);
 }
 
 /// Looks at a limiter.
@@ -55,7 +67,11 @@ async fn looks(layer: &Carry<FakeStore>, rule: usize) {
 
 /// The units of a limiter that the store counts, next to a limiter without any.
 fn used(store: &FakeStore, rule: usize) -> u64 {
-    store.left(&ask(rule, "bob", 0)) - store.left(&ask(rule, "ada", 0))
+    used_of(store, rule, "ada")
+}
+
+fn used_of(store: &FakeStore, rule: usize, key: &str) -> u64 {
+    store.left(&ask(rule, "nobody", 0)) - store.left(&ask(rule, key, 0))
 }
 
 /// The last units of a lease, which come back.
@@ -265,8 +281,8 @@ async fn takes_lease_with(layer: &Carry<FakeStore>, of: &KeyAsk, units: u64, tic
     let life = Micros::from_millis(1_000);
     let wanted = Wanted { ticket, oldest: 0, units, life, earlier: Micros::ZERO };
     let lease = LeaseAsk { wanted: &wanted, node: 1, on_late: &|| (), known: &KnownUse::Nothing };
-    let result = layer.lease(of, lease).await.result;
-    matches!(result, LeaseResult::Decided(_, Some(_)))
+    let reply = layer.lease(of, lease).await;
+    reply.is_in_time && matches!(reply.result, LeaseResult::Decided(_, Some(_)))
 }
 
 #[tokio::test(start_paused = true)]

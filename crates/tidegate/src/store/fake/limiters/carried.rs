@@ -41,18 +41,19 @@ impl FakeLimiters {
         if data.is_lost {
             return data;
         }
-        let all = asks.iter().zip(known);
+        let all = asks.iter().zip(known).enumerate();
         // First the states that are missing: they show if the server has lost any that it reported.
-        let (stored, missing): (Vec<_>, Vec<_>) = all.partition(|(ask, _)| self.exists(ask));
+        let (stored, missing): (Vec<_>, Vec<_>) = all.partition(|(_, (ask, _))| self.exists(ask));
         let mut has_lost = false;
-        for (ask, known) in missing {
+        for (place, (ask, known)) in missing {
             let is_carried = self.carry_one(policy, ask, known, now);
-            data.carried += u64::from(is_carried);
+            data.carried.extend(is_carried.then_some(place));
             has_lost |= is_carried && known.is_own();
         }
-        for (ask, known) in stored {
+        for (place, (ask, known)) in stored {
             let stays = known.is_own() && !has_lost;
-            data.carried += u64::from(!stays && self.carry_one(policy, ask, known, now));
+            let is_carried = !stays && self.carry_one(policy, ask, known, now);
+            data.carried.extend(is_carried.then_some(place));
         }
         data
     }
