@@ -30,7 +30,7 @@ pub use tidegate_store::contract::{
 };
 #[cfg(feature = "redis")]
 pub(crate) use tidegate_store::contract::{
-    KnownUse, OnEvent, OnUnitsBack, StoredData, at_places, done_in_part, is_report,
+    KnownUse, LimiterPlaces, OnEvent, OnUnitsBack, StoredData, at_places, done_in_part, is_report,
 };
 #[cfg(feature = "redis")]
 #[doc(inline)]

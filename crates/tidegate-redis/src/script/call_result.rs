@@ -212,9 +212,16 @@ impl DecidedStep {
         self.decisions.insert(place, decision);
         self.replies.insert(place, reply);
         self.newer.insert_none(place);
+        self.carried = self.carried.moved(|carried| carried + usize::from(carried >= place));
         if !self.settled.is_empty() {
             self.settled.insert(place.min(self.settled.len()), SettledUnits::default());
         }
+    }
+
+    /// Adds the limiters whose state was replaced by an earlier call.
+    pub(crate) fn after_carrying(mut self, carried: LimiterPlaces) -> Self {
+        self.carried = self.carried.and(carried);
+        self
     }
 
     /// Adds the values that decided.
@@ -231,10 +238,31 @@ impl DecidedStep {
         let mut order: Vec<_> = (0..places.len()).collect();
         order.sort_by_key(|index| places.get(*index));
         let newer = if self.newer.is_empty() { self.newer } else { self.newer.at(&order) };
+        let carried = self.carried.moved(|carried| places.get(carried).copied().unwrap_or(carried));
         let decisions = at_places(&self.decisions, &order);
         let replies = at_places(&self.replies, &order);
         let settled =
             if self.settled.is_empty() { self.settled } else { at_places(&self.settled, &order) };
-        Self { decisions, replies, newer, settled, ..self }
+        Self { decisions, replies, newer, settled, carried, ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limiters_that_were_carried_keep_their_places() {
+        let carried = LimiterPlaces::from_iter([0]);
+        let step = || DecidedStep { carried, ..DecidedStep::nothing(Timestamp::EPOCH) };
+        // They were asked as the third, the first and the second.
+        assert_eq!(step().put_back(&[2, 0, 1]).carried, LimiterPlaces::from_iter([2]));
+        let mut with_another = step();
+        with_another.insert_decision(0, Decision::UNLIMITED);
+        with_another.insert_decision(1, Decision::UNLIMITED);
+        assert_eq!(with_another.carried, LimiterPlaces::from_iter([2]));
+        with_another.carried = carried;
+        with_another.insert_decision(2, Decision::UNLIMITED);
+        assert_eq!(with_another.carried, carried);
     }
 }

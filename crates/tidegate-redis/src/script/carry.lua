@@ -110,5 +110,6 @@ end
 
 local before = finish
 function finish(reply)
-  return {before and before(reply) or reply, replaced}
+  -- A reply of nothing would end the table.
+  return {before and before(reply) or reply or false, replaced}
 end

@@ -123,7 +123,12 @@ impl Call {
         read.ok_or_else(|| self.not_an_answer(reply))
     }
 
-    /// Takes off a reply the limiters whose state was replaced by units that were carried.
+    /// The limiters whose state was replaced by units that were carried, also if nothing was taken.
+    pub fn carried(&self, reply: &RedisReply) -> LimiterPlaces {
+        self.without_carried(reply).1
+    }
+
+    /// Takes these limiters off a reply.
     fn without_carried<'r>(&self, reply: &'r RedisReply) -> (&'r RedisReply, LimiterPlaces) {
         let none = LimiterPlaces::NONE;
         match reply {
@@ -131,8 +136,6 @@ impl Call {
                 [reply, RedisReply::Array(keys)] => {
                     (reply, keys.iter().filter_map(place_of_key).collect())
                 }
-                // A reply of nothing ends the array.
-                [] => (&RedisReply::Nil, none),
                 _ => (reply, none),
             },
             reply => (reply, none),

@@ -21,7 +21,7 @@ use crate::request::RequestIdentity;
 use crate::route::Delivered;
 use crate::script::{Call, CallResult, DecidedStep, NewerValues, RedisReply, ScriptLimiter};
 use crate::step::{least_remembered_time, remembered_time};
-use crate::store::{GaveUp, KeyAsk, KnownUse, Late, StoreError, Verb, is_report};
+use crate::store::{GaveUp, KeyAsk, KnownUse, Late, LimiterPlaces, StoreError, Verb, is_report};
 
 /// The id of a request, and how long its answer is remembered.
 #[derive(Clone, Copy, Debug)]
@@ -143,6 +143,7 @@ impl RedisStore {
         let mut newer = NewerValues::default();
         let mut amends = false;
         let mut has_no_memory = false;
+        let mut carried = LimiterPlaces::NONE;
         let gave_up = loop {
             let limiters = if newer.is_empty() {
                 Cow::Borrowed(limiters)
@@ -177,16 +178,23 @@ impl RedisStore {
             };
             has_no_memory = false;
             amends = false;
+            carried = carried.and(call.carried(&reply));
             match call.answer(&limiters, &reply) {
-                Ok(CallResult::Decided(done)) => return Ok((done.decided_by(newer), route)),
+                Ok(CallResult::Decided(done)) => {
+                    return Ok((done.decided_by(newer).after_carrying(carried), route));
+                }
                 Ok(CallResult::Changed) => amends = true,
                 Ok(CallResult::Superseded(found)) => newer = newer.and(found),
-                Ok(CallResult::Lost(_)) => return Ok((DecidedStep::lost(), route)),
+                Ok(CallResult::Lost(_)) => {
+                    return Ok((DecidedStep::lost().after_carrying(carried), route));
+                }
                 Ok(CallResult::NoSpace(lacks)) => {
                     // Boxed, because it leads back here.
                     let rest = no_space::decide_without_space(self, &limiters, &lacks, pending);
                     match Box::pin(rest).await {
-                        Ok((done, route)) => return Ok((done.decided_by(newer), route)),
+                        Ok((done, route)) => {
+                            return Ok((done.decided_by(newer).after_carrying(carried), route));
+                        }
                         Err(gave_up) => break gave_up,
                     }
                 }

@@ -60,8 +60,8 @@ pub(super) async fn take_lease(
             Ok(answer) => {
                 data.server = route.server();
                 data.is_lost = matches!(answer, CallResult::Lost(_));
+                data.carried = call.carried(&reply);
                 if let CallResult::Decided(done) = &answer {
-                    data.carried = done.carried;
                     used = done.replies.first().and_then(|reply| reply.used.clone());
                 }
                 read(&answer, limiter, wanted)

@@ -61,7 +61,7 @@ pub struct StoredData {
     /// The server that replied. Another number is another server, or the same after it lost its data.
     pub server: u64,
     /// True if the server does not have the known state of some limiter, or the known server is another. Then nothing
-    /// was done.
+    /// was taken.
     pub is_lost: bool,
     /// The limiters for which carried units took the place of what the server had.
     pub carried: LimiterPlaces,
@@ -83,6 +83,18 @@ impl LimiterPlaces {
     /// Returns whether the limiter in this place is one of them.
     pub const fn has(self, place: usize) -> bool {
         self.0 & Self::bit(place) > 0
+    }
+
+    /// The same limiters in other places.
+    #[must_use]
+    pub fn moved(self, to: impl Fn(usize) -> usize) -> Self {
+        (0..64).filter(|place| self.has(*place)).map(to).collect()
+    }
+
+    /// The limiters of both.
+    #[must_use]
+    pub const fn and(self, other: Self) -> Self {
+        Self(self.0 | other.0)
     }
 
     const fn bit(place: usize) -> u64 {

@@ -18,12 +18,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Settled, Timestamp, UsedUnits};
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout_at};
 
+use crate::request::Origin;
 use crate::store::{
     GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
     LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts,
-    StoreError, StoreEvent, StoredData, Unspent, Verb,
+    StoreError, StoreEvent, StoredData, Unspent, Verb, is_report,
 };
 use known::KnownLimiters;
 use limiter::{DataOf, ReplyTimes, UseReport};
@@ -96,11 +97,13 @@ impl<S: Store> Carry<S> {
                 LeaseResult::Decided(report, _) => Some(report),
                 LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
             };
+            if report.is_none() && !reply.data.is_lost {
+                return Ok(());
+            }
             let at = report.map_or(Timestamp::EPOCH, |report| report.at);
             while question.is_answered(at, reply.data, report.is_none()).await? {
-                question.end(reply.data);
+                let took_place = question.end(reply.data).has(0);
                 let Some(report) = report else { return Ok(()) };
-                let took_place = reply.data.carried.has(0);
                 let replied = ReplyTimes { took_place, ..question.reply(at, reply.data) };
                 if self.note_lease(ask, &question.known()[0], report, &mut reply.used, replied) {
                     return Ok(());
@@ -117,6 +120,7 @@ impl<S: Store> Carry<S> {
         question: &CarryQuestion<'_, S>,
         reply: &mut StepReply,
     ) -> bool {
+        let carried = question.end(reply.data);
         let replied = question.reply(reply.now, reply.data);
         let mut is_noted = true;
         let limiters = asks.iter().zip(question.known()).zip(&mut reply.replies).enumerate();
@@ -126,13 +130,14 @@ impl<S: Store> Carry<S> {
             if let Some(token) = ask.taken.token.filter(|_| is_renewed || verb == Verb::Settle) {
                 self.known.moved(ask, token, is_renewed.then_some(replied.now), replied);
             }
-            let took_place = reply.data.carried.has(place);
+            let took_place = carried.has(place);
             is_noted &= self.note(ask, known, one, ReplyTimes { took_place, ..replied });
         }
         is_noted
     }
 
-    /// Gives back the units of a reply that counts for nothing, at the limiters whose data has them.
+    /// Gives back the units of a reply that counts for nothing, at the limiters that still have them. Waits for it until
+    /// the deadline; it goes on after that.
     async fn give_back_others(
         &self,
         asks: &[KeyAsk],
@@ -142,11 +147,21 @@ impl<S: Store> Carry<S> {
     ) {
         let replied = question.reply(reply.now, reply.data);
         for (ask, one) in asks.iter().zip(&mut reply.replies) {
-            if self.known.lacks(ask, &replied) {
+            let is_overflow = one.as_ref().is_some_and(|one| one.decided.overflow);
+            if is_overflow || self.known.lacks(ask, &replied) {
                 *one = None;
             }
         }
-        drop(self.inner.undo(asks, args, &reply).await);
+        let inner = self.inner.clone();
+        let asks = asks.to_vec();
+        let leased = args.leased.to_vec();
+        let deadline = args.deadline;
+        let host = self.inner.host();
+        let given_back = host.spawn(async move {
+            let taken = StepArgs::new(Verb::Ask, Origin::default(), deadline);
+            inner.undo(&asks, StepArgs { leased: &leased, ..taken }, &reply).await
+        });
+        drop(host.spawn(async move { timeout_at(deadline, given_back).await }).await);
     }
 
     /// Notes what a reply says of a limiter, if its own limiter decided. Returns false if another request carries its
@@ -222,19 +237,19 @@ impl<S: Store> Store for Carry<S> {
             let asked = StepArgs { known: question.known(), ..args };
             let mut reply = self.inner.step(asks, asked).await?;
             // A remembered answer says how the limiters stood then.
-            let is_old = reply.data.server == 0 || reply.repeated;
+            if (reply.data.server == 0 || reply.repeated) && !reply.data.is_lost {
+                return Ok(reply);
+            }
             // Units that came back from data that was not lost after all would come back again.
-            let stands = is_old || args.verb == Verb::Settle;
+            let stands = args.verb == Verb::Settle;
             while question.is_answered(reply.now, reply.data, stands).await? {
-                if is_old {
-                    return Ok(reply);
-                }
-                question.end(reply.data);
                 if self.note_step(asks, args.verb, &question, &mut reply) || stands {
                     return Ok(reply);
                 }
             }
-            if args.verb == Verb::Ask && asks.len() > 1 && !reply.data.is_lost {
+            // A remembered answer says that its units are taken, and units that are reported were used.
+            let comes_back = args.verb == Verb::Ask && args.origin.id.is_none() && !is_report(asks);
+            if comes_back && asks.len() > 1 && !reply.data.is_lost {
                 self.give_back_others(asks, args, &question, reply).await;
             }
         }

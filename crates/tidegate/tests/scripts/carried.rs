@@ -230,3 +230,22 @@ fn units_that_were_reported_before_a_reset_are_not_carried() {
         assert!(done.allowed && done.carried.count() == 0, "{key}");
     }
 }
+
+/// The units are carried before the script finds that another limiter is lost.
+#[test]
+fn a_reply_that_names_a_lost_limiter_says_what_was_carried() {
+    let client = &Client::start();
+    for (key, rule) in &ten(MINUTE) {
+        let taken = client.step(&[one(&key, rule, 6)], ScriptStep::Ask, None);
+        client.int(&["DEL", key]);
+        let used = [tidegate::UsedUnits { since: taken.at, units: 6 }];
+        let known = KnownUnits { used: &used, reported: taken.now, last: None };
+        let missing = format!("{key}:missing");
+        let asked = [one(&missing, rule, 1).known(), one(&key, rule, 1).carrying(known)];
+        let call = Call::new(&asked, ScriptStep::Ask, None);
+        let reply = client.ask(&call);
+        assert_eq!(call.answer(&asked, &reply), Ok(CallResult::Lost(vec![0])), "{key}");
+        let carried = call.carried(&reply);
+        assert!(carried.has(1) && carried.count() == 1, "{key}: {carried:?}");
+    }
+}

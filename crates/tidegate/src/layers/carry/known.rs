@@ -200,7 +200,7 @@ impl KnownLimiters {
         self.carries() > carries && asks.iter().any(|ask| self.is(ask, |one| one.carry > carries))
     }
 
-    /// Returns whether the units of a reply were not carried with the data of a limiter that it is of.
+    /// Returns whether a reply about a limiter has units that were not carried when the data that it is of was.
     pub(super) fn lacks(&self, ask: &KeyAsk, reply: &ReplyTimes) -> bool {
         self.is(ask, |one| one.lacks(reply))
     }
@@ -247,7 +247,9 @@ impl KnownLimiters {
     ) {
         let words = self.words(ask);
         let mut shard = self.shard(words);
-        if let Some(one) = shard.get(words) {
+        let one = shard.get(words);
+        // The units that another request carries by now stay as they are.
+        if let Some(one) = one.filter(|one| one.carry <= reply.carries || reply.is_alone) {
             one.moved(token, ask.cost, renewed, reply);
         }
     }

@@ -45,7 +45,7 @@ pub(super) enum CarryState {
     /// Its reply was noted.
     #[default]
     Done,
-    /// It has no reply.
+    /// It has no reply yet, or its reply was lost.
     UnderWay,
     /// It has no reply, and it is not known if a request before it was done, which had no reply either.
     InDoubt,
@@ -74,7 +74,7 @@ impl KnownLimiter {
         now < self.until && !self.used.is_empty()
     }
 
-    /// A limiter of which nothing was known that counts; it may have been known `before`.
+    /// A limiter with units that count, of which none were known; `before` is what is left of an older entry.
     pub(super) fn new(
         rule: &Rule,
         UseReport { used, at, until, .. }: UseReport<'_>,
@@ -83,10 +83,23 @@ impl KnownLimiter {
     ) -> Option<Self> {
         let (used, last) = used.take()?;
         let used = rule.known_units(&[], used, at);
-        let carry = before.as_ref().map_or(0, |before| before.carry);
-        let carried = before.and_then(|before| before.carried.take());
-        let carrying = CarryState::Done;
-        Some(Self { used, at, last, until, data, is_lost: false, carry, carrying, carried })
+        let mut one = Self {
+            used,
+            at,
+            last,
+            until,
+            data,
+            is_lost: false,
+            carry: 0,
+            carrying: CarryState::Done,
+            carried: None,
+        };
+        if let Some(before) = before {
+            one.carry = before.carry;
+            one.carrying = before.carrying;
+            one.carried = before.carried.take();
+        }
+        Some(one)
     }
 
     /// Notes that a request with this number begins to carry its units.
@@ -106,8 +119,8 @@ impl KnownLimiter {
         is_former.then_some(carried)
     }
 
-    /// Returns whether the units of a reply were not carried with the data that it is of. No request carries units now:
-    /// if one is under way, its reply was lost.
+    /// Returns whether a reply has units that were not carried when the data that it is of was. No request carries units
+    /// now: if one is under way, its reply was lost.
     pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
         if self.carrying != CarryState::Done {
             return self.carry > reply.carries && !self.carried_at(reply.now).has(reply);

@@ -15,7 +15,7 @@ use super::Carry;
 use super::limiter::{DataOf, ReplyTimes};
 use crate::clock::Clock;
 use crate::inline_list::InlineList;
-use crate::store::{KeyAsk, KnownUse, Store, StoreError, StoredData};
+use crate::store::{KeyAsk, KnownUse, LimiterPlaces, Store, StoreError, StoredData};
 
 /// A question about limiters.
 pub(super) struct CarryQuestion<'a, S> {
@@ -33,6 +33,8 @@ pub(super) struct CarryQuestion<'a, S> {
     turns: Option<Vec<OwnedMutexGuard<()>>>,
     /// The data that had the units that it carries.
     had: Option<DataOf>,
+    /// The limiters that it carried although a reply says that another is lost.
+    carried: LimiterPlaces,
 }
 
 impl<'a, S: Store> CarryQuestion<'a, S> {
@@ -52,6 +54,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
             sent: Timestamp::EPOCH,
             turns: None,
             had: None,
+            carried: LimiterPlaces::NONE,
         }
     }
 
@@ -103,8 +106,8 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
         Ok(())
     }
 
-    /// Returns whether a reply that was decided at `now` is the answer. If not, the question is to be asked again; an
-    /// answer that `stands` is not, unless nothing was done.
+    /// Returns whether a reply that was decided at `now` is the answer. If not, the question is to be asked again. A reply
+    /// that `stands` is the answer in any case, unless a limiter is lost.
     ///
     /// # Errors
     /// Its turn did not come by the deadline.
@@ -116,6 +119,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
     ) -> Result<bool, StoreError> {
         let was_alone = self.turns.is_some();
         if data.is_lost {
+            self.carried = self.carried.and(data.carried);
             if !was_alone {
                 self.take_turns().await?;
             }
@@ -143,8 +147,8 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
         Ok(stands || !lacks)
     }
 
-    /// Waits, after a reply that stands in any case, for a request that carries units of the limiters: it would forget
-    /// the units of the reply.
+    /// Waits, after a reply that stands in any case, for a request that carries units of the limiters: its own report
+    /// would replace the units of this reply.
     ///
     /// # Errors
     /// The other request had not ended by the deadline.
@@ -152,9 +156,11 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
         if self.others_carried() { self.take_turns().await } else { Ok(()) }
     }
 
-    /// Notes what the last reply proves of the data of its server.
-    pub(super) fn end(&self, data: StoredData) {
-        self.layer.carried(data, self.had, &self.known);
+    /// Notes what the last reply proves of the data of its server. Returns the limiters that this question has carried.
+    pub(super) fn end(&self, data: StoredData) -> LimiterPlaces {
+        let carried = self.carried.and(data.carried);
+        self.layer.carried(StoredData { carried, ..data }, self.had, &self.known);
+        carried
     }
 
     /// A reply that was decided at `now`.
