@@ -258,7 +258,11 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
     let mut settings = settings(&proxy.url());
     settings.timeout = Duration::from_millis(20);
     let (gate, events) = gate_with(settings, closed(vec![rule])).await;
-    assert!(check(&gate, "bob", 1).await.is_allowed(), "now the server knows the script");
+    // Once the server knows the script; the machine may stand still for longer than a deadline.
+    let mut first = 1;
+    while !check(&gate, "bob", 1).await.is_allowed() {
+        first += 1;
+    }
     proxy.turn(Way::Lossy);
     let mut asked = 0;
     while !events.seen().iter().any(|message| message.starts_with("lost")) {
@@ -276,12 +280,12 @@ async fn what_was_lost_on_the_way_is_not_asked_again() {
         let value = line.and_then(|line| line.split_once("calls=")?.1.split_once(','));
         value.map_or(0, |(calls, _)| calls.parse::<u64>().unwrap())
     };
-    // Five scripts do not count: the three that date the policy, bob's request, and the last look. The others are each
-    // request once, and once more for each late reply, to undo it. Only checks of the store use ZCOUNT here.
+    // Four scripts do not count: the three that date the policy, and the last look. The others are each request once, and
+    // once more for each late reply, to undo it. Only checks of the store use ZCOUNT here.
     let scripts = calls("cmdstat_eval:") + calls("cmdstat_evalsha:") - calls("cmdstat_zcount:");
-    let sent = scripts - 5;
+    let sent = scripts - 4;
     assert!(
-        sent >= taken && sent <= asked + gate.counts().undone,
+        sent > taken && sent <= first + asked + gate.counts().undone,
         "{sent} for {asked}: {statistics}"
     );
 }
