@@ -212,7 +212,8 @@ impl DecidedStep {
         self.decisions.insert(place, decision);
         self.replies.insert(place, reply);
         self.newer.insert_none(place);
-        self.carried = self.carried.moved(|carried| carried + usize::from(carried >= place));
+        let all = self.replies.len().max(64);
+        self.carried = self.carried.moved(all, |carried| carried + usize::from(carried >= place));
         if !self.settled.is_empty() {
             self.settled.insert(place.min(self.settled.len()), SettledUnits::default());
         }
@@ -238,7 +239,7 @@ impl DecidedStep {
         let mut order: Vec<_> = (0..places.len()).collect();
         order.sort_by_key(|index| places.get(*index));
         let newer = if self.newer.is_empty() { self.newer } else { self.newer.at(&order) };
-        let carried = self.carried.moved(|carried| places.get(carried).copied().unwrap_or(carried));
+        let carried = self.carried.moved(places.len(), |sorted| places[sorted]);
         let decisions = at_places(&self.decisions, &order);
         let replies = at_places(&self.replies, &order);
         let settled =

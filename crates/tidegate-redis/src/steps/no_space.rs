@@ -21,9 +21,11 @@ pub(super) async fn decide_without_space(
     // In a cluster the overflow limiter may live in another slot than the limiters of the step.
     let is_alone = limiters.len() == 1 || !store.client.settings().url.is_cluster();
     let mut rest: Vec<ScriptLimiter<'_>> = Vec::with_capacity(limiters.len());
+    let mut places = Vec::with_capacity(limiters.len());
     let mut refused = Vec::new();
     let mut opened = Vec::new();
-    for (one, lacks) in limiters.iter().zip(lacks) {
+    for (place, (one, lacks)) in limiters.iter().zip(lacks).enumerate() {
+        let asked_before = rest.len();
         let shared = one.shared().filter(|_| is_alone && *lacks == Some(Lacks::Space));
         // A step names a key once. If the overflow limiter is in it already, another key without space is refused.
         let shared =
@@ -36,6 +38,7 @@ pub(super) async fn decide_without_space(
             }
             (Some(_), None) => refused.push(one),
         }
+        places.extend((rest.len() > asked_before).then_some(place));
     }
     if lacks.contains(&Some(Lacks::Memory))
         && let Some(first) = limiters.first()
@@ -57,6 +60,7 @@ pub(super) async fn decide_without_space(
         store.decide(&rest, PendingStep { step, undoes: false, ..pending }).await?
     };
     if done.is_lost {
+        done.carried = done.carried.moved(places.len(), |place| places[place]);
         return Ok((done, route));
     }
     // In the order of the limiters, because each insertion counts on the places before it.

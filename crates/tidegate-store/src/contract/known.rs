@@ -85,10 +85,10 @@ impl LimiterPlaces {
         self.0 & Self::bit(place) > 0
     }
 
-    /// The same limiters in other places.
+    /// The same limiters in other places, of `all` limiters of the step.
     #[must_use]
-    pub fn moved(self, to: impl Fn(usize) -> usize) -> Self {
-        (0..64).filter(|place| self.has(*place)).map(to).collect()
+    pub fn moved(self, all: usize, to: impl Fn(usize) -> usize) -> Self {
+        (0..all).filter(|place| self.has(*place)).map(to).collect()
     }
 
     /// The limiters of both.

@@ -23,8 +23,8 @@ use tokio::time::{sleep, timeout_at};
 use crate::request::Origin;
 use crate::store::{
     GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
-    LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store, StoreCounts,
-    StoreError, StoreEvent, StoredData, Unspent, Verb, is_report,
+    LimiterPlaces, LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store,
+    StoreCounts, StoreError, StoreEvent, StoredData, Unspent, Verb, is_report,
 };
 use known::KnownLimiters;
 use limiter::{DataOf, ReplyTimes, UseReport};
@@ -98,14 +98,16 @@ impl<S: Store> Carry<S> {
                 LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
             };
             if report.is_none() && !reply.data.is_lost {
+                question.end(reply.data);
                 return Ok(());
             }
             let at = report.map_or(Timestamp::EPOCH, |report| report.at);
-            while question.is_answered(at, reply.data, report.is_none()).await? {
+            while question.is_answered(at, reply.data, false).await? {
                 let took_place = question.end(reply.data).has(0);
-                let Some(report) = report else { return Ok(()) };
                 let replied = ReplyTimes { took_place, ..question.reply(at, reply.data) };
-                if self.note_lease(ask, &question.known()[0], report, &mut reply.used, replied) {
+                let known = &question.known()[0];
+                let used = &mut reply.used;
+                if report.is_none_or(|report| self.note_lease(ask, known, report, used, replied)) {
                     return Ok(());
                 }
             }
@@ -198,15 +200,23 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at: reply.now, until, reply })
     }
 
-    /// Counts the limiters whose units a server lacked, and notes what that proves, by the data that `had` them before.
-    /// The server lost a state while it ran, or it lacks a state of the former server, because a newer state would have
-    /// stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
+    /// Counts `all` limiters whose units a server lacked, and notes what the last reply proves, by the data that `had` them
+    /// before: the server lost a state while it ran, or it lacks a state of the former server, because a newer state would
+    /// have stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
     /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
-    fn carried(&self, data: StoredData, had: Option<DataOf>, known: &[KnownUse]) {
-        if data.carried.count() == 0 {
+    fn carried(
+        &self,
+        all: LimiterPlaces,
+        data: StoredData,
+        had: Option<DataOf>,
+        known: &[KnownUse],
+    ) {
+        if all.count() > 0 {
+            self.count(all.count());
+        }
+        if data.carried.count() == 0 || data.server == 0 {
             return;
         }
-        self.count(data.carried.count());
         let Some(had) = had else { return };
         if had.is_of(data.server)
             || !known.iter().any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
@@ -238,6 +248,7 @@ impl<S: Store> Store for Carry<S> {
             let mut reply = self.inner.step(asks, asked).await?;
             // A remembered answer says how the limiters stood then.
             if (reply.data.server == 0 || reply.repeated) && !reply.data.is_lost {
+                question.end(reply.data);
                 return Ok(reply);
             }
             // Units that came back from data that was not lost after all would come back again.

@@ -159,7 +159,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
     /// Notes what the last reply proves of the data of its server. Returns the limiters that this question has carried.
     pub(super) fn end(&self, data: StoredData) -> LimiterPlaces {
         let carried = self.carried.and(data.carried);
-        self.layer.carried(StoredData { carried, ..data }, self.had, &self.known);
+        self.layer.carried(carried, data, self.had, &self.known);
         carried
     }
 
