@@ -200,7 +200,7 @@ impl KnownLimiters {
         self.carries() > carries && asks.iter().any(|ask| self.is(ask, |one| one.carry > carries))
     }
 
-    /// Returns whether a reply about a limiter has units that were not carried when the data that it is of was.
+    /// Returns whether a reply about a limiter has units that were left out when units were carried from its data.
     pub(super) fn lacks(&self, ask: &KeyAsk, reply: &ReplyTimes) -> bool {
         self.is(ask, |one| one.lacks(reply))
     }

@@ -119,8 +119,8 @@ impl KnownLimiter {
         is_former.then_some(carried)
     }
 
-    /// Returns whether a reply has units that were not carried when the data that it is of was. No request carries units
-    /// now: if one is under way, its reply was lost.
+    /// Returns whether a reply has units that were left out when units were carried from its data. No request carries
+    /// units now: if one is under way, its reply was lost.
     pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
         if self.carrying != CarryState::Done {
             return self.carry > reply.carries && !self.carried_at(reply.now).has(reply);

@@ -1,8 +1,8 @@
 //! A question about limiters, which is asked again until its reply is of the data that the store has.
 //!
-//! Units are carried by one request at a time, because units that it knew of may have come back since, and would be taken
-//! once more. A reply that comes after units were carried may be of the data that the store has lost: its own units were
-//! not carried. So it counts for nothing, and the question is asked again.
+//! Units are carried by one request at a time: a second might know of units that have come back since, and take them once
+//! more. A reply that comes after units were carried may be of the data that the store has lost. If its own units were not
+//! carried, it counts for nothing, and the question is asked again.
 
 use std::iter;
 use std::sync::Arc;
