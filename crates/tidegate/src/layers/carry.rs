@@ -88,16 +88,12 @@ impl<S: Store> Carry<S> {
             question.begin().await?;
             let asked = LeaseAsk { known: &question.known()[0], ..lease };
             *reply = self.inner.lease(ask, asked).await;
-            if !reply.is_in_time {
-                // Its units are given back.
-                question.end(reply.data);
-                return Ok(());
-            }
             let report = match reply.result {
                 LeaseResult::Decided(report, _) => Some(report),
                 LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
             };
-            if report.is_none() && !reply.data.is_lost {
+            // The units of a late reply are given back.
+            if !reply.is_in_time || report.is_none() && !reply.data.is_lost {
                 question.end(reply.data);
                 return Ok(());
             }

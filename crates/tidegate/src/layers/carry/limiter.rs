@@ -40,10 +40,9 @@ pub(super) struct KnownLimiter {
 }
 
 /// The state of the last request that began to carry units.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CarryState {
     /// Its reply was noted.
-    #[default]
     Done,
     /// It has no reply yet, or its reply was lost.
     UnderWay,
