@@ -66,10 +66,11 @@ impl Answered {
     }
 }
 
-/// Servers over one store, which is given time for every request.
+/// Servers over one store, which is given time for every request. A message that comes too late gets an error, which can
+/// be distinguished from a denial.
 fn servers(store: &Store, rules: &str) -> Vec<Server> {
-    let rules = store.with(rules);
-    (0..SERVERS).map(|_| Server::with_rules(&rules)).collect()
+    let (rules, errors) = (store.with(rules), ["--on-bad-request", "error"]);
+    (0..SERVERS).map(|_| Server::with_rules_and(&rules, &errors)).collect()
 }
 
 /// A rule for each value of the entry `key`.
