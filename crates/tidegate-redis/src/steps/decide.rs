@@ -251,7 +251,7 @@ impl RedisStore {
 
     fn call(&self, limiters: &[ScriptLimiter<'_>], pending: PendingStep<'_>) -> Call {
         let call = Call::new(limiters, pending.step, pending.args.at);
-        let call = call.expecting(pending.args.known.iter().find_map(KnownUse::server));
+        let call = call.expecting(only_server(pending.args.known));
         match pending.remembered {
             Some(known) => {
                 let key = self.key_of_answer(known, limiters);
@@ -279,6 +279,17 @@ impl RedisStore {
     fn key_of_answer(&self, remembered: Remembered<'_>, limiters: &[ScriptLimiter<'_>]) -> Vec<u8> {
         answer_key(&self.client.settings().key_prefix, remembered.id, limiters)
     }
+}
+
+/// The number that no server has.
+const NO_SERVER: u64 = 0;
+
+/// Returns the only server that may decide about these limiters, if any: since no server has the states of two, it is
+/// [`NO_SERVER`] if they are known from several.
+fn only_server(known: &[KnownUse]) -> Option<u64> {
+    let mut servers = known.iter().filter_map(KnownUse::server);
+    let first = servers.next()?;
+    Some(if servers.all(|server| server == first) { first } else { NO_SERVER })
 }
 
 /// Returns the reply that comes first; an error only if both calls failed.
