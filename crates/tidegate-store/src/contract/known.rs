@@ -25,7 +25,8 @@ pub enum KnownUse {
         reported: Timestamp,
         /// The time of the last unit, unless the server is known to have lost data: then a state that is as new stays.
         last: Option<Timestamp>,
-        /// True if the server reported them itself: it keeps its state, unless it lacks a state that it reported.
+        /// True if the server reported them itself, and has just been found to lack a limiter of the request: it keeps
+        /// each state that it has, unless it lacks one that it reported.
         is_own: bool,
     },
 }
@@ -41,7 +42,7 @@ impl KnownUse {
         }
     }
 
-    /// True if the server that they are carried to reported them itself.
+    /// True if the server that they are carried to reported them itself, and is not known to have lost them.
     pub const fn is_own(&self) -> bool {
         matches!(self, Self::Carried { is_own: true, .. })
     }

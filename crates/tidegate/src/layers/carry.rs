@@ -9,23 +9,24 @@
 //! It is the innermost layer: it sees what the store decided, each step is of one slot, and no other layer sees a
 //! reply that counts for nothing.
 
+mod doubtful;
 mod known;
 mod limiter;
 mod question;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Settled, Timestamp, UsedUnits};
-use tokio::time::{sleep, timeout_at};
+use tokio::time::sleep;
 
-use crate::request::Origin;
 use crate::store::{
     GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
     LimiterPlaces, LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store,
-    StoreCounts, StoreError, StoreEvent, StoredData, Unspent, Verb, is_report,
+    StoreCounts, StoreError, StoreEvent, StoredData, Unspent, Verb,
 };
+use doubtful::DoubtfulReply;
 use known::KnownLimiters;
 use limiter::{DataOf, ReplyTimes, UseReport};
 use question::CarryQuestion;
@@ -86,8 +87,18 @@ impl<S: Store> Carry<S> {
         let mut question = CarryQuestion::new(self, asks, LEASED, self.inner.host().deadline());
         loop {
             question.begin().await?;
-            let asked = LeaseAsk { known: &question.known()[0], ..lease };
+            let turns = Mutex::new(question.turns.take());
+            let asked = LeaseAsk {
+                known: &question.known()[0],
+                on_late: &|| {
+                    // A late reply is not noted, so no request has to wait for it.
+                    drop(turns.lock().unwrap_or_else(PoisonError::into_inner).take());
+                    (lease.on_late)();
+                },
+                ..lease
+            };
             *reply = self.inner.lease(ask, asked).await;
+            question.turns = turns.into_inner().unwrap_or_else(PoisonError::into_inner);
             let report = match reply.result {
                 LeaseResult::Decided(report, _) => Some(report),
                 LeaseResult::Undecided | LeaseResult::NotSent | LeaseResult::Unknown => None,
@@ -134,34 +145,6 @@ impl<S: Store> Carry<S> {
         is_noted
     }
 
-    /// Gives back the units of a reply that counts for nothing, at the limiters that still have them. Waits for it until
-    /// the deadline; it goes on after that.
-    async fn give_back_others(
-        &self,
-        asks: &[KeyAsk],
-        args: StepArgs<'_>,
-        question: &CarryQuestion<'_, S>,
-        mut reply: StepReply,
-    ) {
-        let replied = question.reply(reply.now, reply.data);
-        for (ask, one) in asks.iter().zip(&mut reply.replies) {
-            let is_overflow = one.as_ref().is_some_and(|one| one.decided.overflow);
-            if is_overflow || self.known.lacks(ask, &replied) {
-                *one = None;
-            }
-        }
-        let inner = self.inner.clone();
-        let asks = asks.to_vec();
-        let leased = args.leased.to_vec();
-        let deadline = args.deadline;
-        let host = self.inner.host();
-        let given_back = host.spawn(async move {
-            let taken = StepArgs::new(Verb::Ask, Origin::default(), deadline);
-            inner.undo(&asks, StepArgs { leased: &leased, ..taken }, &reply).await
-        });
-        drop(host.spawn(async move { timeout_at(deadline, given_back).await }).await);
-    }
-
     /// Notes what a reply says of a limiter, if its own limiter decided. Returns false if another request carries its
     /// units by now.
     fn note(
@@ -196,28 +179,27 @@ impl<S: Store> Carry<S> {
         self.known.note(ask, rule, known, UseReport { used, at: reply.now, until, reply })
     }
 
-    /// Counts `all` limiters whose units a server lacked, and notes what the last reply proves, by the data that `had` them
-    /// before: the server lost a state while it ran, or it lacks a state of the former server, because a newer state would
-    /// have stayed. Where the state with more in use stays in any case, another node may have given units back. Units that two
-    /// servers reported prove nothing: a former server may have taken them when it was the primary no more.
-    fn carried(
+    /// Counts `all` limiters whose units a server lacked, and notes what the last reply proves of each, by the data that
+    /// `had` its units before: the server lost a state while it ran, or it lacks a state of the former server, because a
+    /// newer state would have stayed. Where the state with more in use stays in any case, another node may have given units
+    /// back. Units that two servers reported prove nothing: a former server may have taken them when it was the primary no
+    /// more.
+    fn note_carried(
         &self,
         all: LimiterPlaces,
         data: StoredData,
-        had: Option<DataOf>,
+        had: &[Option<DataOf>],
         known: &[KnownUse],
     ) {
         if all.count() > 0 {
             self.count(all.count());
         }
-        if data.carried.count() == 0 || data.server == 0 {
-            return;
-        }
-        let Some(had) = had else { return };
-        if had.is_of(data.server)
-            || !known.iter().any(|one| matches!(one, KnownUse::Carried { last: None, .. }))
-        {
-            self.known.lost(data.server, had);
+        for (place, (known, had)) in known.iter().zip(had).enumerate() {
+            let proves = data.server != 0 && data.carried.has(place);
+            let Some(had) = had.filter(|_| proves) else { continue };
+            if had.is_of(data.server) || !matches!(known, KnownUse::Carried { last: None, .. }) {
+                self.known.note_loss(data.server, had);
+            }
         }
     }
 }
@@ -249,16 +231,19 @@ impl<S: Store> Store for Carry<S> {
             }
             // Units that came back from data that was not lost after all would come back again.
             let stands = args.verb == Verb::Settle;
-            while question.is_answered(reply.now, reply.data, stands).await? {
-                if self.note_step(asks, args.verb, &question, &mut reply) || stands {
+            // A remembered answer says that its units are taken.
+            let comes_back =
+                args.verb == Verb::Ask && args.origin.id.is_none() && !reply.data.is_lost;
+            let replied = question.reply(reply.now, reply.data);
+            let doubtful =
+                DoubtfulReply { layer: self, asks, args, replied, reply: &mut reply, comes_back };
+            while question.is_answered(doubtful.reply.now, doubtful.reply.data, stands).await? {
+                if self.note_step(asks, args.verb, &question, doubtful.reply) || stands {
+                    doubtful.stands();
                     return Ok(reply);
                 }
             }
-            // A remembered answer says that its units are taken, and units that are reported were used.
-            let comes_back = args.verb == Verb::Ask && args.origin.id.is_none() && !is_report(asks);
-            if comes_back && asks.len() > 1 && !reply.data.is_lost {
-                self.give_back_others(asks, args, &question, reply).await;
-            }
+            doubtful.counts_for_nothing().await;
         }
     }
 

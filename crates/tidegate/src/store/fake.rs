@@ -9,13 +9,14 @@ mod limiters;
 mod records;
 
 use std::collections::VecDeque;
+use std::pin::pin;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidegate_core::{Micros, Timestamp};
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::{
     GaveUp, Generation, Host, KeyAsk, Late, LeaseAsk, LeaseReply, RecordReply, RecordVerb,
@@ -227,16 +228,27 @@ impl Store for FakeStore {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let policy = &self.generation.policy;
         let fault = self.state().faults.pop_front().flatten();
-        if let Some(Fault::Takes(time)) = fault {
-            sleep(time).await;
-        }
-        let is_in_time = !matches!(fault, Some(Fault::IsLate));
-        let now = self.shared.host.now();
-        let reply = self.state().limiters.lease(policy, ask, lease, now);
-        if let Some(Fault::RepliesAfter(time)) = fault {
-            sleep(time).await;
-        }
-        LeaseReply { is_in_time, ..reply }
+        let asked = async {
+            if let Some(Fault::Takes(time)) = fault {
+                sleep(time).await;
+            }
+            let now = self.shared.host.now();
+            let reply = self.state().limiters.lease(policy, ask, lease, now);
+            if let Some(Fault::RepliesAfter(time)) = fault {
+                sleep(time).await;
+            }
+            reply
+        };
+        let mut asked = pin!(asked);
+        let in_time = timeout_at(self.shared.host.deadline(), asked.as_mut()).await;
+        let reply = match in_time {
+            Ok(reply) if !matches!(fault, Some(Fault::IsLate)) => return reply,
+            in_time => {
+                (lease.on_late)();
+                if let Ok(reply) = in_time { reply } else { asked.await }
+            }
+        };
+        LeaseReply { is_in_time: false, ..reply }
     }
 
     async fn give_back_lease(

@@ -16,8 +16,10 @@ use crate::store::{KeyAsk, KnownUse};
 const SHARDS: usize = 64;
 /// Groups of limiters in a shard; each limiter belongs to one group.
 const GROUPS: usize = 128;
-/// The maximum number of limiters in a group: 65,536 in all, of some 300 bytes each at most.
+/// The maximum number of limiters in a group: 65,536 in all, of some 500 bytes each at most.
 const PLACES: usize = 8;
+/// Limiters share this many turns, so that few wait for a turn of another limiter.
+const TURNS: usize = 1_024;
 /// Servers share this many places for their losses, by their numbers.
 const SERVERS: usize = 64;
 
@@ -26,9 +28,9 @@ const SERVERS: usize = 64;
 pub(super) struct KnownLimiters {
     seed: Seed,
     shards: Box<[Mutex<Shard>]>,
-    /// Held while units are carried, each for the limiters of a shard.
+    /// Held while units are carried, each for the limiters that share it.
     turns: Box<[Arc<tokio::sync::Mutex<()>>]>,
-    /// The number of times that a request carried units.
+    /// The number of times that a request began to carry the units of a limiter.
     carries: AtomicU64,
     /// By server.
     losses: Box<[ServerLosses]>,
@@ -91,7 +93,7 @@ impl KnownLimiters {
         Self {
             seed: Seed::random(),
             shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            turns: (0..SHARDS).map(|_| Arc::default()).collect(),
+            turns: (0..TURNS).map(|_| Arc::default()).collect(),
             carries: AtomicU64::new(0),
             losses: (0..SERVERS).map(|_| ServerLosses::default()).collect(),
         }
@@ -104,7 +106,7 @@ impl KnownLimiters {
 
     /// Notes that a server lacks data `before`. If that was its own, it lost data while it ran, and the units that it
     /// had until now are carried.
-    pub(super) fn lost(&self, server: u64, before: DataOf) {
+    pub(super) fn note_loss(&self, server: u64, before: DataOf) {
         let losses = self.losses_of(server);
         if before.server == server {
             let next = before.losses + 1;
@@ -166,7 +168,7 @@ impl KnownLimiters {
 
     /// Notes that a server does not have the units of a limiter, and that the request that was told so begins to carry
     /// them. Returns what is to be carried, and the data that had the units.
-    pub(super) fn is_lost(
+    pub(super) fn begin_carry(
         &self,
         ask: &KeyAsk,
         keeps_newer: bool,
@@ -184,7 +186,7 @@ impl KnownLimiters {
         (self.use_of(one, keeps_newer, Some(server), had), had)
     }
 
-    /// The number of times that a request carried units.
+    /// The number of times that a request began to carry the units of a limiter.
     pub(super) fn carries(&self) -> u64 {
         self.carries.load(SeqCst)
     }
@@ -225,6 +227,7 @@ impl KnownLimiters {
         let reply = report.reply;
         let noted = match shard.get(words) {
             Some(one) if one.carry > reply.carries && !reply.is_alone => return false,
+            Some(one) if known.carried().is_none() && one.covers(&reply) => None,
             Some(one) if one.counts_at(reply.sent) || known.carried().is_some() => {
                 one.after(rule, known, report, data)
             }
@@ -267,7 +270,8 @@ impl KnownLimiters {
 
     /// The locks that a request holds while it carries units of limiters.
     pub(super) fn turns(&self, asks: &[KeyAsk]) -> Vec<Arc<tokio::sync::Mutex<()>>> {
-        let mut places: Vec<_> = asks.iter().map(|ask| place_of(self.words(ask))).collect();
+        let mut places: Vec<_> =
+            asks.iter().map(|ask| self.words(ask)[0] as usize % TURNS).collect();
         // In the same order by every request, so that none waits for another that waits for it.
         places.sort_unstable();
         places.dedup();
@@ -275,13 +279,9 @@ impl KnownLimiters {
     }
 
     fn shard(&self, words: [u32; 3]) -> MutexGuard<'_, Shard> {
-        self.shards[place_of(words)].lock().unwrap_or_else(PoisonError::into_inner)
+        let shard = words[0] as usize % SHARDS;
+        self.shards[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The place of a limiter's shard.
-const fn place_of(words: [u32; 3]) -> usize {
-    words[0] as usize % SHARDS
 }
 
 #[cfg(test)]

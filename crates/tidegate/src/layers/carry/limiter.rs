@@ -118,13 +118,18 @@ impl KnownLimiter {
         is_former.then_some(carried)
     }
 
+    /// Returns whether the units that were carried since a reply was asked for are with the units of this reply.
+    pub(super) fn covers(&self, reply: &ReplyTimes) -> bool {
+        self.carried_since(reply).is_some_and(|carried| carried.has(reply))
+    }
+
     /// Returns whether a reply has units that were left out when units were carried from its data. No request carries
     /// units now: if one is under way, its reply was lost.
     pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
         if self.carrying != CarryState::Done {
             return self.carry > reply.carries && !self.carried_at(reply.now).has(reply);
         }
-        self.carried_since(reply).is_some_and(|carried| !carried.has(reply))
+        self.carried_since(reply).is_some() && !self.covers(reply)
     }
 
     /// Returns the limiter after a report, for which it was asked with what was `known` then; `None` if it stays.
@@ -138,20 +143,15 @@ impl KnownLimiter {
         let (used, last) = used.take()?;
         // Other replies wait for the request that carries, so it has carried all units.
         let is_carried = known.carried().is_some();
-        let former = self.carried_since(&reply);
-        let is_same = self.data == data && former.is_none();
-        let is_known = former.is_some_and(|carried| carried.has(&reply));
-        let is_known = is_known || is_same && is_overtaken(at, self.at);
-        if !is_carried && is_known {
-            return None;
-        }
+        let is_same = self.data == data && self.carried_since(&reply).is_none();
+        let is_stored = is_carried || is_same && !self.is_lost;
         let used = rule.known_units(&self.used, used, at);
         let order = amount(&used).cmp(&amount(&self.used));
-        let is_stored = is_carried || is_same && !self.is_lost;
         // Of requests that were decided at one instant, the last has taken most. Data without the known units says
         // nothing of them; if it has more, these are carried.
-        let says_less = if is_stored { order.is_lt() && at == self.at } else { order.is_le() };
-        if !is_carried && says_less {
+        let stays = is_same && is_overtaken(at, self.at)
+            || if is_stored { order.is_lt() && at == self.at } else { order.is_le() };
+        if !is_carried && stays {
             return None;
         }
         let is_other = !self.data.is_of(reply.server) || self.carrying == CarryState::InDoubt;

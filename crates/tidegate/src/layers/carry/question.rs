@@ -4,8 +4,8 @@
 //! more. A reply that comes after units were carried may be of the data that the store has lost. If its own units were not
 //! carried, it counts for nothing, and the question is asked again.
 
-use std::iter;
 use std::sync::Arc;
+use std::{iter, mem};
 
 use tidegate_core::{Micros, Timestamp};
 use tokio::sync::OwnedMutexGuard;
@@ -25,14 +25,14 @@ pub(super) struct CarryQuestion<'a, S> {
     deadline: Instant,
     /// The knowledge with which the limiters are asked.
     known: InlineList<KnownUse>,
-    /// The number of requests that carried units until the knowledge was read.
+    /// The number of times that a request had begun to carry the units of a limiter when the knowledge was read.
     carries: u64,
     /// When they are asked, by the clock of this process.
     sent: Timestamp,
     /// Held while this question carries units, and while no other may.
-    turns: Option<Vec<OwnedMutexGuard<()>>>,
-    /// The data that had the units that it carries.
-    had: Option<DataOf>,
+    pub(super) turns: Option<Vec<OwnedMutexGuard<()>>>,
+    /// For each limiter that a server lacks, the data that had the units.
+    had: InlineList<Option<DataOf>>,
     /// The limiters that it carried although a reply says that another is lost.
     carried: LimiterPlaces,
 }
@@ -53,7 +53,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
             carries: 0,
             sent: Timestamp::EPOCH,
             turns: None,
-            had: None,
+            had: InlineList::new(),
             carried: LimiterPlaces::NONE,
         }
     }
@@ -76,6 +76,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
         self.carries = self.layer.known.carries();
         self.sent = self.layer.inner.host().now();
         self.known.clear();
+        self.had.clear();
         let alone = self.turns.is_some();
         for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
             self.known.push(self.layer.known.known(ask, keeps_newer, self.sent, alone));
@@ -124,7 +125,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
                 self.take_turns().await?;
             }
             if was_alone || !self.others_carried() {
-                self.lost(data.server);
+                self.begin_carry(data.server);
             } else {
                 self.known.clear();
             }
@@ -140,11 +141,11 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
             Err(_) => return Err(StoreError::Timeout),
         }
         let reply = self.reply(now, data);
-        let lacks = self.asks.iter().any(|ask| self.layer.known.lacks(ask, &reply));
-        if lacks && !stands {
-            self.known.clear();
+        if stands || !self.asks.iter().any(|ask| self.layer.known.lacks(ask, &reply)) {
+            return Ok(true);
         }
-        Ok(stands || !lacks)
+        self.known.clear();
+        Ok(false)
     }
 
     /// Waits, after a reply that stands in any case, for a request that carries units of the limiters: its own report
@@ -159,7 +160,7 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
     /// Notes what the last reply proves of the data of its server. Returns the limiters that this question has carried.
     pub(super) fn end(&self, data: StoredData) -> LimiterPlaces {
         let carried = self.carried.and(data.carried);
-        self.layer.carried(carried, data, self.had, &self.known);
+        self.layer.note_carried(carried, data, &self.had, &self.known);
         carried
     }
 
@@ -203,13 +204,15 @@ impl<'a, S: Store> CarryQuestion<'a, S> {
 
     /// Notes what is to be carried with the limiters. All of them are carried, also if the server lacks only some, so
     /// that it is asked once more and not again for each.
-    fn lost(&mut self, server: u64) {
+    fn begin_carry(&mut self, server: u64) {
         self.sent = self.layer.inner.host().now();
         self.known.clear();
-        for (ask, keeps_newer) in with_newer(self.layer, self.asks, self.leased) {
-            let (known, had) = self.layer.known.is_lost(ask, keeps_newer, server, self.sent);
+        let before = mem::take(&mut self.had);
+        let all = with_newer(self.layer, self.asks, self.leased);
+        for (place, (ask, keeps_newer)) in all.enumerate() {
+            let (known, had) = self.layer.known.begin_carry(ask, keeps_newer, server, self.sent);
             self.known.push(known);
-            self.had = had.or(self.had);
+            self.had.push(had.or_else(|| before.get(place).copied().flatten()));
         }
         self.carries = self.layer.known.carries();
     }

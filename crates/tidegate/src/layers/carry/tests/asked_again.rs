@@ -1,6 +1,8 @@
 //! Questions whose replies come after another request began to carry: which are asked again, and which stand.
 
 use super::*;
+use crate::step::AskKind;
+use crate::store::fake::let_tasks_run;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -128,4 +130,82 @@ async fn a_lease_whose_turn_does_not_come_is_late() {
     let (reply, ()) = tokio::join!(layer.lease(&of, lease), carries);
     assert!(is_told.load(Relaxed) && !reply.is_in_time);
     assert!(matches!(reply.result, LeaseResult::Decided(_, Some(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reply_that_nobody_waits_for_gives_its_units_back() {
+    for is_dropped in [false, true] {
+        let (store, layer) = &node();
+        takes(layer, &[ask(0, "ada", 1), ask(0, "bob", 1)]).await;
+        sleep(3 * MS).await;
+        store.fault([Some(Fault::RepliesAfter(10 * MS)), None, Some(Fault::Takes(95 * MS))]);
+        let carries = async {
+            sleep(8 * MS).await;
+            evict(store, 0, "ada");
+            looks(layer, 0).await;
+        };
+        let all = [ask(0, "ada", 2), ask(0, "bob", 2)];
+        let patience = if is_dropped { 50 * MS } else { 500 * MS };
+        let asked = tokio::time::timeout(patience, layer.step(&all, asking(layer)));
+        let (reply, ()) = tokio::join!(asked, carries);
+        assert_eq!(reply.is_err(), is_dropped);
+        assert!(reply.is_err() || reply.is_ok_and(|reply| reply.is_err()));
+        let_tasks_run().await;
+        assert_eq!(used_of(store, 0, "bob"), 1, "dropped: {is_dropped}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_report_that_is_asked_again_counts_once() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        takes(layer, &[ask(rule, "ada", 1), ask(rule, "bob", 1)]).await;
+        let report =
+            ["ada", "bob"].map(|key| KeyAsk { kind: AskKind::Report, ..ask(rule, key, 2) });
+        let evict = |store: &FakeStore| evict(store, rule, "ada");
+        late(store, layer, &report, evict, looks(layer, rule)).await;
+        assert_eq!(used(store, rule), 3, "{algorithm}");
+        assert_eq!(used_of(store, rule, "bob"), 3, "{algorithm}");
+    }
+}
+
+/// The look was decided before the units were carried, and its reply comes after all of them came back.
+#[tokio::test(start_paused = true)]
+async fn a_late_reply_takes_nothing_again_that_came_back() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, layer) = &node();
+        let first = takes(layer, &[ask(rule, "ada", 3)]).await;
+        sleep(3 * MS).await;
+        store.fault([Some(Fault::RepliesAfter(30 * MS))]);
+        let others = async {
+            sleep(3 * MS).await;
+            let second = takes(layer, &[ask(rule, "ada", 2)]).await;
+            sleep(3 * MS).await;
+            DataLoss::RestartedEmpty.happens_to(store, store.copy());
+            looks(layer, rule).await;
+            for taken in [second, first] {
+                sleep(3 * MS).await;
+                gives_back(layer, &taken).await;
+            }
+        };
+        tokio::join!(looks(layer, rule), others);
+        let before = used(store, rule);
+        looks(layer, rule).await;
+        assert_eq!(used(store, rule), before, "{algorithm}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_waits_for_a_lease_that_carries_and_is_late() {
+    let (store, layer) = &node();
+    takes(layer, &[ask(0, "ada", 2)]).await;
+    DataLoss::RestartedEmpty.happens_to(store, store.copy());
+    store.fault([None, Some(Fault::Takes(5_000 * MS))]);
+    let look = async {
+        sleep(200 * MS).await;
+        looks(layer, 0).await;
+    };
+    let of = ask(0, "ada", 2);
+    let (is_granted, ()) = tokio::join!(takes_lease(layer, &of, 2), look);
+    assert!(!is_granted);
 }

@@ -196,3 +196,24 @@ async fn a_late_reply_to_a_returned_permit_forgets_no_other() {
         assert!((3..=4).contains(&used), "case {case}: {used}");
     }
 }
+
+/// The units of `bob` came back since this node was last told of them, and its server has lost nothing.
+#[tokio::test(start_paused = true)]
+async fn a_limiter_of_a_former_server_proves_no_loss_of_the_next() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        for asks in [["ada", "cat"], ["cat", "ada"]] {
+            let (store, nodes) = nodes(2);
+            let [one, other] = &nodes[..] else { unreachable!("there are two") };
+            let copy = store.copy();
+            takes(one, &[ask(rule, "ada", 1)]).await;
+            DataLoss::FailedOver.happens_to(&store, copy);
+            takes(one, &[ask(rule, "cat", 1)]).await;
+            let taken = takes(one, &[ask(rule, "bob", LIMIT / 2)]).await;
+            sleep(Duration::from_millis(3)).await;
+            gives_back(other, &taken).await;
+            takes(one, &asks.map(|key| ask(rule, key, 1))).await;
+            let again = one.step(&[ask(rule, "bob", LIMIT - 1)], asking(one)).await.unwrap();
+            assert!(again.allowed, "{algorithm}, {asks:?}");
+        }
+    }
+}
