@@ -2,7 +2,7 @@
 -- state stays that admits less, the stored state or the state of these units. Doing it again changes nothing.
 --
 -- ARGV[tail + 4] has the units, limiter by limiter: the number of its key, when they were reported, 1 if this server
--- reported them and is not known to have lost them, or else 0, the time of the last unit, when they count as taken, and
+-- reported them and was not known to lack them, or else 0, the time of the last unit, when they count as taken, and
 -- an argument with these units as its cost. Units that were reported before a reset, or before the clock stepped back, are
 -- left out. A stored state whose last unit is as new has lost none: units came back since. Of a store that is known to
 -- have lost data no state is as new. A server that reported the units itself keeps each state that it has, unless it lacks

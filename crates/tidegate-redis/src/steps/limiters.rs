@@ -56,7 +56,7 @@ pub(super) fn script_limiters<'m>(
             revision: revision(store, ask),
             source: ask.values.source,
             among: counted.map(|counted| counted.among(prefix, variant)),
-            is_known: known.get(place).is_some_and(|known| known.server().is_some()),
+            is_known: known.get(place).is_some_and(KnownUse::is_stored),
             carried: known.get(place).and_then(KnownUse::carried),
             is_own: known.get(place).is_some_and(KnownUse::is_own),
             ..limiter

@@ -25,9 +25,9 @@ pub enum KnownUse {
         reported: Timestamp,
         /// The time of the last unit, unless the server is known to have lost data: then a state that is as new stays.
         last: Option<Timestamp>,
-        /// True if the server reported them itself, and has just been found to lack a limiter of the request: it keeps
-        /// each state that it has, unless it lacks one that it reported.
-        is_own: bool,
+        /// The server, if it reported them itself and was not known to lack them before this question: it must decide, and
+        /// keeps each state that it has, unless it lacks one that it reported.
+        own: Option<u64>,
     },
 }
 
@@ -42,16 +42,22 @@ impl KnownUse {
         }
     }
 
-    /// True if the server that they are carried to reported them itself, and is not known to have lost them.
+    /// True if the server that they are carried to reported them itself, and was not known to lack them.
     pub const fn is_own(&self) -> bool {
-        matches!(self, Self::Carried { is_own: true, .. })
+        matches!(self, Self::Carried { own: Some(_), .. })
+    }
+
+    /// True if the server must have a state.
+    pub const fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored { .. })
     }
 
     /// The server that must decide, if any.
     pub const fn server(&self) -> Option<u64> {
         match self {
             Self::Stored { server } => Some(*server),
-            Self::Nothing | Self::Carried { .. } => None,
+            Self::Carried { own, .. } => *own,
+            Self::Nothing => None,
         }
     }
 }

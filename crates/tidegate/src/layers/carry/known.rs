@@ -162,8 +162,8 @@ impl KnownLimiters {
         }
         let server = server.unwrap_or(one.data.server);
         let last = Some(one.last).filter(|_| keeps_newer && !self.has_lost(server));
-        let is_own = had.is_some_and(|had| had.is_of(server));
-        KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, is_own }
+        let own = had.map(|had| had.server).filter(|own| *own == server);
+        KnownUse::Carried { used: one.used.as_slice().into(), reported: one.at, last, own }
     }
 
     /// Notes that a server does not have the units of a limiter, and that the request that was told so begins to carry

@@ -36,7 +36,8 @@ impl FakeLimiters {
         let server = self.server;
         let mut data = StoredData { server, ..StoredData::default() };
         for (ask, known) in asks.iter().zip(known) {
-            data.is_lost |= known.server().is_some_and(|it| it != server || !self.exists(ask));
+            data.is_lost |= known.server().is_some_and(|it| it != server);
+            data.is_lost |= known.is_stored() && !self.exists(ask);
         }
         if data.is_lost {
             return data;
