@@ -24,7 +24,7 @@ use tokio::time::sleep;
 use crate::store::{
     GaveUp, Generation, GivenBack, KeyAsk, KnownUse, LeaseAsk, LeaseReply, LeaseResult,
     LimiterPlaces, LimiterReply, LimiterReport, OnEvent, ReturnReply, StepArgs, StepReply, Store,
-    StoreCounts, StoreError, StoreEvent, StoredData, Unspent, Verb,
+    StoreCounts, StoreError, StoreEvent, StoredData, Unspent, Verb, is_report,
 };
 use doubtful::DoubtfulReply;
 use known::KnownLimiters;
@@ -231,19 +231,26 @@ impl<S: Store> Store for Carry<S> {
             }
             // Units that came back from data that was not lost after all would come back again.
             let stands = args.verb == Verb::Settle;
-            // A remembered answer says that its units are taken.
-            let comes_back =
-                args.verb == Verb::Ask && args.origin.id.is_none() && !reply.data.is_lost;
+            // A remembered answer says that its units are taken, and units that are reported were used.
+            let comes_back = args.verb == Verb::Ask
+                && args.origin.id.is_none()
+                && !is_report(asks)
+                && !reply.data.is_lost;
             let replied = question.reply(reply.now, reply.data);
             let doubtful =
                 DoubtfulReply { layer: self, asks, args, replied, reply: &mut reply, comes_back };
-            while question.is_answered(doubtful.reply.now, doubtful.reply.data, stands).await? {
+            loop {
+                match question.is_answered(doubtful.reply.now, doubtful.reply.data, stands).await {
+                    Ok(true) => {}
+                    Ok(false) => break,
+                    Err(error) => return Err(GaveUp::from(error).with_late(doubtful.late())),
+                }
                 if self.note_step(asks, args.verb, &question, doubtful.reply) || stands {
-                    doubtful.stands();
+                    doubtful.keep();
                     return Ok(reply);
                 }
             }
-            doubtful.counts_for_nothing().await;
+            doubtful.give_back_and_wait().await;
         }
     }
 

@@ -2,16 +2,16 @@
 
 use std::mem;
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 
 use super::Carry;
 use super::limiter::ReplyTimes;
 use crate::request::Origin;
-use crate::store::{KeyAsk, StepArgs, StepReply, Store, Verb};
+use crate::store::{KeyAsk, Late, StepArgs, StepReply, Store, Verb};
 
-/// A reply that may stand or count for nothing. If it is dropped before that is known, because its caller is gone or its
-/// turn did not come, its units are given back as well.
+/// A reply that may stand or count for nothing. If it is dropped before that is known, because its caller is gone, its
+/// units are given back as well.
 pub(super) struct DoubtfulReply<'a, S: Store> {
     pub(super) layer: &'a Carry<S>,
     pub(super) asks: &'a [KeyAsk],
@@ -24,21 +24,34 @@ pub(super) struct DoubtfulReply<'a, S: Store> {
 
 impl<S: Store> DoubtfulReply<'_, S> {
     /// Leaves the units to the caller.
-    pub(super) fn stands(mut self) {
+    pub(super) fn keep(mut self) {
         self.comes_back = false;
     }
 
     /// Gives the units back, and waits for it until the deadline; it goes on after that.
-    pub(super) async fn counts_for_nothing(mut self) {
+    pub(super) async fn give_back_and_wait(mut self) {
+        let host = self.layer.inner.host();
         let deadline = self.args.deadline;
-        if let Some(given_back) = self.give_back() {
-            let host = self.layer.inner.host();
-            drop(host.spawn(async move { timeout_at(deadline, given_back).await }).await);
+        if let Some(undo) = self.undo() {
+            let undone = host.spawn(undo);
+            drop(host.spawn(async move { timeout_at(deadline, undone).await }).await);
         }
     }
 
-    /// Begins to give the units back, at the limiters that still have them.
-    fn give_back(&mut self) -> Option<JoinHandle<StepReply>> {
+    /// Leaves the units to an error: they are given back if it is dropped.
+    pub(super) fn late(mut self) -> Late {
+        let Some(undo) = self.undo() else { return Late::default() };
+        let (keep, kept) = oneshot::channel();
+        drop(self.layer.inner.host().spawn(async move {
+            if kept.await.is_err() {
+                undo.await;
+            }
+        }));
+        Late::unless_sent(keep)
+    }
+
+    /// Returns the work that gives the units back at the limiters that still have them, if any do.
+    fn undo(&mut self) -> Option<impl Future<Output = StepReply> + Send + use<S>> {
         if !mem::take(&mut self.comes_back) {
             return None;
         }
@@ -56,14 +69,14 @@ impl<S: Store> DoubtfulReply<'_, S> {
         let asks = self.asks.to_vec();
         let leased = self.args.leased.to_vec();
         let taken = StepArgs::new(Verb::Ask, Origin::default(), self.args.deadline);
-        Some(self.layer.inner.host().spawn(async move {
-            inner.undo(&asks, StepArgs { leased: &leased, ..taken }, &reply).await
-        }))
+        Some(async move { inner.undo(&asks, StepArgs { leased: &leased, ..taken }, &reply).await })
     }
 }
 
 impl<S: Store> Drop for DoubtfulReply<'_, S> {
     fn drop(&mut self) {
-        drop(self.give_back());
+        if let Some(undo) = self.undo() {
+            drop(self.layer.inner.host().spawn(undo));
+        }
     }
 }
