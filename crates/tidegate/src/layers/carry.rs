@@ -197,7 +197,12 @@ impl<S: Store> Carry<S> {
         for (place, (known, had)) in known.iter().zip(had).enumerate() {
             let proves = data.server != 0 && data.carried.has(place);
             let Some(had) = had.filter(|_| proves) else { continue };
-            if had.is_of(data.server) || !matches!(known, KnownUse::Carried { last: None, .. }) {
+            let has_lost = if had.is_of(data.server) {
+                known.is_own()
+            } else {
+                !matches!(known, KnownUse::Carried { last: None, .. })
+            };
+            if has_lost {
                 self.known.note_loss(data.server, had);
             }
         }

@@ -123,8 +123,8 @@ impl KnownLimiter {
         self.carried_since(reply).is_some_and(|carried| carried.has(reply))
     }
 
-    /// Returns whether a reply has units that were left out when units were carried from its data. No request carries
-    /// units now: if one is under way, its reply was lost.
+    /// Returns whether a reply has units that were left out when units were carried from its data. Without a reply to the
+    /// last request that carried them, because it was lost or is still on its way, the reply may have such units.
     pub(super) fn lacks(&self, reply: &ReplyTimes) -> bool {
         if self.carrying != CarryState::Done {
             return self.carry > reply.carries && !self.carried_at(reply.now).has(reply);
@@ -200,7 +200,7 @@ impl KnownLimiter {
 /// A reply to a question.
 #[derive(Clone, Copy)]
 pub(super) struct ReplyTimes {
-    /// The number of requests that carried units until it was asked for.
+    /// The number of times that a request had begun to carry the units of a limiter when it was asked for.
     pub(super) carries: u64,
     /// When it was asked for, by the clock of this process.
     pub(super) sent: Timestamp,

@@ -217,3 +217,29 @@ async fn a_limiter_of_a_former_server_proves_no_loss_of_the_next() {
         }
     }
 }
+
+/// The server of `bob` has lost nothing: another server answered for it, and it has fewer units of `ada` than this node.
+#[tokio::test(start_paused = true)]
+async fn a_server_that_answers_again_is_not_found_to_have_lost_data() {
+    for (rule, algorithm) in AlgorithmKind::ALL.iter().enumerate() {
+        let (store, nodes) = nodes(2);
+        let [one, other] = &nodes[..] else { unreachable!("there are two") };
+        for key in ["ada", "bob"] {
+            let taken = takes(one, &[ask(rule, key, LIMIT / 2)]).await;
+            sleep(Duration::from_millis(3)).await;
+            gives_back(other, &taken).await;
+            takes(other, &[ask(rule, key, 1)]).await;
+        }
+        sleep(Duration::from_millis(3)).await;
+        let own = store.copy();
+        DataLoss::FailedOver.happens_to(&store, store.copy());
+        store.fault([None, Some(Fault::Takes(Duration::from_millis(10)))]);
+        let back = async {
+            sleep(Duration::from_millis(5)).await;
+            store.put(own);
+        };
+        tokio::join!(looks(one, rule), back);
+        takes(one, &[ask(rule, "bob", 0)]).await;
+        assert_eq!(used_of(&store, rule, "bob"), 1, "{algorithm}");
+    }
+}
