@@ -198,6 +198,7 @@ impl<S: Store> Carry<S> {
             let proves = data.server != 0 && data.carried.has(place);
             let Some(had) = had.filter(|_| proves) else { continue };
             let has_lost = if had.is_of(data.server) {
+                // Otherwise it replaced its state although it was only smaller: units may have come back.
                 known.is_own()
             } else {
                 !matches!(known, KnownUse::Carried { last: None, .. })
