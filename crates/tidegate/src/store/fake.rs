@@ -177,6 +177,18 @@ pub(crate) async fn let_tasks_run() {
     }
 }
 
+/// Decides after the time that the request takes, and returns the reply after the time that it takes.
+async fn delayed<T>(fault: Option<&Fault>, decide: impl FnOnce() -> T) -> T {
+    if let Some(Fault::Takes(time)) = fault {
+        sleep(*time).await;
+    }
+    let reply = decide();
+    if let Some(Fault::RepliesAfter(time)) = fault {
+        sleep(*time).await;
+    }
+    reply
+}
+
 impl Store for FakeStore {
     async fn step(&self, asks: &[KeyAsk], args: StepArgs<'_>) -> Result<StepReply, GaveUp> {
         let keys = asks.iter().map(|ask| String::from_utf8_lossy(&ask.fingerprint).into_owned());
@@ -208,16 +220,7 @@ impl Store for FakeStore {
                 let late = Late::unless_sent(keep);
                 Err(GaveUp { late, ..GaveUp::from(StoreError::Timeout) })
             }
-            Some(Fault::Takes(time)) => {
-                sleep(time).await;
-                Ok(self.decide(asks, args))
-            }
-            Some(Fault::RepliesAfter(time)) => {
-                let reply = self.decide(asks, args);
-                sleep(time).await;
-                Ok(reply)
-            }
-            None => Ok(self.decide(asks, args)),
+            fault => Ok(delayed(fault.as_ref(), || self.decide(asks, args)).await),
         }
     }
 
@@ -228,18 +231,10 @@ impl Store for FakeStore {
     async fn lease(&self, ask: &KeyAsk, lease: LeaseAsk<'_>) -> LeaseReply {
         let policy = &self.generation.policy;
         let fault = self.state().faults.pop_front().flatten();
-        let asked = async {
-            if let Some(Fault::Takes(time)) = fault {
-                sleep(time).await;
-            }
+        let mut asked = pin!(delayed(fault.as_ref(), || {
             let now = self.shared.host.now();
-            let reply = self.state().limiters.lease(policy, ask, lease, now);
-            if let Some(Fault::RepliesAfter(time)) = fault {
-                sleep(time).await;
-            }
-            reply
-        };
-        let mut asked = pin!(asked);
+            self.state().limiters.lease(policy, ask, lease, now)
+        }));
         let in_time = timeout_at(self.shared.host.deadline(), asked.as_mut()).await;
         let reply = match in_time {
             Ok(reply) if !matches!(fault, Some(Fault::IsLate)) => return reply,
@@ -258,15 +253,11 @@ impl Store for FakeStore {
     ) -> Result<Option<ReturnReply>, StoreError> {
         let policy = &self.generation.policy;
         let fault = self.state().faults.pop_front().flatten();
-        if let Some(Fault::Takes(time)) = fault {
-            sleep(time).await;
-        }
-        let now = self.shared.host.now();
-        let reply = self.state().limiters.give_back_lease(policy, rest, node, now);
-        if let Some(Fault::RepliesAfter(time)) = fault {
-            sleep(time).await;
-        }
-        Ok(Some(reply))
+        let reply = delayed(fault.as_ref(), || {
+            let now = self.shared.host.now();
+            self.state().limiters.give_back_lease(policy, rest, node, now)
+        });
+        Ok(Some(reply.await))
     }
 
     async fn record(&self, name: &[u8], verb: RecordVerb<'_>) -> Result<RecordReply, StoreError> {
